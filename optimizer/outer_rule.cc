@@ -137,37 +137,46 @@ void StepSum(float learning_rate, float share, const float* mean, size_t element
     SumLanes(OneFloat(), learning_rate, share, mean + i, theta + i, sum + i);
 }
 
+// What an entry counts of N updates, and what is left of that for the next sum.
+struct Shares {
+  float share, rest;
+};
+
 template <bool kClips, class D>
-HWY_INLINE void DueLanes(D d, const Factors& by, float share, const float* mean, float* theta,
+HWY_INLINE void DueLanes(D d, const Factors& by, const Shares& of, const float* mean, float* theta,
                          float* sum, float* buffer) {
   const auto momentum = hn::Set(d, by.momentum);
-  const auto part = hn::Mul(hn::Set(d, share), hn::LoadU(d, mean));
-  const auto all = hn::Add(hn::LoadU(d, sum), part);
+  const auto gradient = hn::LoadU(d, mean);
+  const auto part = hn::Mul(hn::Set(d, of.share), gradient);
+  // Adding to 0 makes +0 of -0: a sum without a rest begins as the buffer did.
+  const auto left = hn::Add(hn::Zero(d), hn::Mul(hn::Set(d, of.rest), gradient));
+  const auto all = hn::Add(hn::LoadU(d, sum), hn::Sub(part, left));
   const auto moved =
       Held<kClips>(d, hn::Add(hn::Mul(momentum, hn::LoadU(d, buffer)), all), by.clip);
   const auto direction = hn::Add(hn::Mul(momentum, moved), part);
   hn::StoreU(moved, d, buffer);
-  hn::StoreU(hn::Zero(d), d, sum);
+  hn::StoreU(left, d, sum);
   const auto change = hn::Mul(hn::Set(d, by.learning_rate), direction);
   hn::StoreU(hn::Sub(hn::LoadU(d, theta), change), d, theta);
 }
 
 template <bool kClips>
-HWY_INLINE void DueLoop(const Factors& by, float share, const float* mean, size_t elements,
+HWY_INLINE void DueLoop(const Factors& by, const Shares& of, const float* mean, size_t elements,
                         float* theta, float* sum, float* buffer) {
   const Floats d;
   size_t i = 0;
   for (; i + hn::Lanes(d) <= elements; i += hn::Lanes(d))
-    DueLanes<kClips>(d, by, share, mean + i, theta + i, sum + i, buffer + i);
+    DueLanes<kClips>(d, by, of, mean + i, theta + i, sum + i, buffer + i);
   for (; i < elements; ++i)
-    DueLanes<kClips>(OneFloat(), by, share, mean + i, theta + i, sum + i, buffer + i);
+    DueLanes<kClips>(OneFloat(), by, of, mean + i, theta + i, sum + i, buffer + i);
 }
 
-void StepDue(float learning_rate, float momentum, float clip, float share, const float* mean,
-             size_t elements, float* theta, float* sum, float* buffer) {
+void StepDue(float learning_rate, float momentum, float clip, float share, float rest,
+             const float* mean, size_t elements, float* theta, float* sum, float* buffer) {
   const Factors by = {learning_rate, momentum, clip};
-  if (clip > 0) return DueLoop<true>(by, share, mean, elements, theta, sum, buffer);
-  DueLoop<false>(by, share, mean, elements, theta, sum, buffer);
+  const Shares of = {share, rest};
+  if (clip > 0) return DueLoop<true>(by, of, mean, elements, theta, sum, buffer);
+  DueLoop<false>(by, of, mean, elements, theta, sum, buffer);
 }
 
 }  // namespace
@@ -218,7 +227,7 @@ absl::Status CheckAdaptivity(float value) {
 absl::Status CheckShare(float value) {
   if (value >= 0.0f && value <= 1.0f) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("an entry's share or discount ", value, " is not from 0 to 1"));
+      absl::StrCat("an entry's share, rest or discount ", value, " is not from 0 to 1"));
 }
 
 absl::Status CheckDue(float value) {
@@ -405,6 +414,7 @@ absl::StatusOr<OuterScalars> DelayedNesterovRule::Scalars(const OuterSettings& s
   return OuterScalars{{kDueScalar, 1.0f},
                       {kLearningRate, settings.learning_rate},
                       {kMomentum, settings.momentum},
+                      {kRestScalar, 0.0f},
                       {kShareScalar, 1.0f}};
 }
 
@@ -420,6 +430,8 @@ absl::Status DelayedNesterovRule::Step(const OuterScalars& scalars, absl::Span<c
   if (!due.ok()) return due.status();
   const absl::StatusOr<float> share = FindScalar(scalars, kShareScalar, CheckShare);
   if (!share.ok()) return share.status();
+  const absl::StatusOr<float> rest = FindScalar(scalars, kRestScalar, CheckShare);
+  if (!rest.ok()) return rest.status();
   const absl::StatusOr<float> clip = FindOptional(scalars, kMomentumClipScalar, CheckClip);
   if (!clip.ok()) return clip.status();
   const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
@@ -430,7 +442,7 @@ absl::Status DelayedNesterovRule::Step(const OuterScalars& scalars, absl::Span<c
     (*learning_rate, *share, mean.data(), mean.size(), theta.data(), sum);
   } else {
     HWY_DYNAMIC_DISPATCH(StepDue)
-    (*learning_rate, *momentum, *clip, *share, mean.data(), mean.size(), theta.data(), sum,
+    (*learning_rate, *momentum, *clip, *share, *rest, mean.data(), mean.size(), theta.data(), sum,
      buffers[1].data());
   }
   return absl::OkStatus();

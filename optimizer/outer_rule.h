@@ -37,16 +37,19 @@
 // 0); of adam and yogi "beta2" too (from 0 to below 1).
 //
 // "delayed_nesterov" is algorithm 3 of Liu et al., Asynchronous Local-SGD Training
-// (arXiv:2401.09135), with its c = 0: an update moves theta at once, and the momentum every N-th
-// time alone, by the sum of what came since:
-//   part = share * mean;  sum = delta_sum + part
-//   due:      buffer = mu * buffer + sum;  theta = theta - learning_rate * (mu * buffer + part)
-//             delta_sum = 0
-//   not due:  theta = theta - learning_rate * part;  delta_sum = sum
+// (arXiv:2401.09135), with its c = 0: an update moves theta at once, and the momentum with every
+// N-th update alone, by the sum of N:
+//   part = share * mean
+//   due:      left = 0 + rest * mean;  sum = delta_sum + (part - left)
+//             buffer = mu * buffer + sum;  theta = theta - learning_rate * (mu * buffer + part)
+//             delta_sum = left
+//   not due:  theta = theta - learning_rate * part;  delta_sum = delta_sum + part
 // There an entry is one worker's update g and part is g / N. Here an entry is the mean of one
-// update or more, so the share is what it stands for of N updates, and differs by entry. Buffers:
-// "delta_sum", "momentum". Scalars: "learning_rate", "momentum", "due" (1 or 0) and "share" (from 0
-// to 1); both of the entry (membership/history/step_scalars.h).
+// update or more, so the share is what it stands for of N updates, and differs by entry. Where it
+// has more updates than the momentum lacked, the rest of its share is the beginning of the next
+// sum, so that each sum is of N updates and no more. Buffers: "delta_sum", "momentum". Scalars:
+// "learning_rate", "momentum", and of the entry "due" (1 or 0), "share" and "rest" (from 0 to 1),
+// which membership/history/step_scalars.h makes.
 //
 // "cgad" is "adam" whose mean loses with its age, before it reaches either moment
 // (arXiv:2605.09126):
@@ -77,6 +80,7 @@ using OuterScalars = std::map<std::string, float>;
 // Of an entry, and of no run.
 inline constexpr char kDueScalar[] = "due";
 inline constexpr char kShareScalar[] = "share";
+inline constexpr char kRestScalar[] = "rest";
 inline constexpr char kDiscountScalar[] = "discount";
 // Corrections: a step does without where its scalars have none.
 inline constexpr char kGapScalar[] = "gap";
@@ -99,8 +103,8 @@ class OuterRule {
   // The buffers that belong to the replicated state, ascending; each starts as zeros.
   virtual const std::vector<std::string>& buffers() const = 0;
 
-  // The scalars that Step needs, from the run's settings; of those of an entry 1 each, which its
-  // header replaces. INVALID_ARGUMENT if a value makes no sense.
+  // The scalars that Step needs, from the run's settings; of those of an entry what an entry of N
+  // new updates has, which its header replaces. INVALID_ARGUMENT if a value makes no sense.
   virtual absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const = 0;
 
   // Steps one range of the state: `mean` (the decoded mean of theta_base - theta_peer), `theta` and

@@ -42,6 +42,7 @@ enum class PlantedBug {
   kFragmentStepsAll,         // momentum of the other fragments decays too
   kAgeNotWeighed,            // an old update counts as much as a new one
   kAheadSpendsBoth,          // an entry spends the samples of the training ahead as well
+  kGuessKeepsStale,          // a guess counts a peer's own part of the newest mean twice
 };
 
 #ifdef ATOLL_PLANTED_BUGS

@@ -68,8 +68,8 @@ int RunCoordinatorVerb(const CoordinatorOptions& options) {
   }
   const absl::StatusOr<Config> config = LoadConfig(options.file, ConfigUse::kCoordinator);
   if (!config.ok()) return Report(config.status());
-  const absl::Status status = options.backup.empty() ? VerifyStore(config->coordinator.dir)
-                                                     : BackUp(*config, options.backup);
+  const absl::Status status =
+      options.backup.empty() ? VerifyStore(*config) : BackUp(*config, options.backup);
   return status.ok() ? kDone : Fail(status);
 }
 

@@ -37,7 +37,8 @@ absl::Status CopyFolder(Files& files, const std::string& from, const std::string
 
 }  // namespace
 
-absl::Status BackUpCoordinator(Files& files, const std::string& dir, const std::string& to) {
+absl::Status BackUpCoordinator(Files& files, const std::string& dir, const std::string& to,
+                               bool with_store) {
   const std::string partial = to + ".partial";  // beside it
   for (const std::string& path : {to, partial}) {
     if (!files.Exists(path)) continue;
@@ -51,7 +52,7 @@ absl::Status BackUpCoordinator(Files& files, const std::string& dir, const std::
     if (!files.Exists(source)) continue;
     RETURN_IF_ERROR(CopyFolder(files, source, absl::StrCat(partial, "/", name)));
   }
-  RETURN_IF_ERROR(SqliteStore::Copy(files, dir, partial));
+  if (with_store) RETURN_IF_ERROR(SqliteStore::Copy(files, dir, partial));
   RETURN_IF_ERROR(files.Rename(partial, to));
   const size_t slash = to.find_last_of('/');
   return files.SyncDirectory(slash == std::string::npos ? "."

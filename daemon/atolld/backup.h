@@ -13,8 +13,9 @@ namespace atolld {
 
 // Copies the authority, the credentials and the store of the coordinator's folder `dir` to the new
 // folder `to`, which can be put in its place. Files are the owner's alone: whoever reads them owns
-// the run. Without certificates there is only the store. ALREADY_EXISTS: `to`, or what an
+// the run. `with_store`: false where the store is elsewhere. ALREADY_EXISTS: `to`, or what an
 // interrupted backup has left beside it, is there. Blocks.
-absl::Status BackUpCoordinator(Files& files, const std::string& dir, const std::string& to);
+absl::Status BackUpCoordinator(Files& files, const std::string& dir, const std::string& to,
+                               bool with_store);
 
 }  // namespace atolld

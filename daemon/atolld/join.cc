@@ -11,6 +11,7 @@
 #include "daemon/config/config_text.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/transport/coordinator_client.h"
+#include "daemon/transport/server_probe.h"
 #include "membership/trust/tokens.h"
 
 namespace atolld {
@@ -50,7 +51,7 @@ absl::StatusOr<v1::EnrolResponse> EnrolWith(Files& files, const v1::JoinToken& t
       SaveCredentials(files, folder, {token.authority(), token.certificate(), token.key()}));
   ASSIGN_OR_RETURN(const std::string request, key.SigningRequest());
   absl::StatusOr<v1::EnrolResponse> answer =
-      Enrol(CoordinatorAccess{token.address(), folder}, request, patience);
+      Enrol(CoordinatorAccess{AddressesIn(token), folder}, request, patience);
   // The token's key has done what it was for, or will come from the token again.
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
@@ -90,6 +91,7 @@ absl::StatusOr<std::string> ConfigFor(const JoinOptions& options, const v1::Join
   config.model.kind = run.spec().model().kind();
   if (config.model.kind == kStubKind) config.model.parameters = 1;  // the coordinator tells it
   config.coordinator.address = token.address();
+  config.coordinator.others = absl::StrJoin(token.others(), ",");
   config.peer.id = id;
   config.peer.role = run.role();
   config.peer.dir = ".";  // the config lies in it, and moves with it
@@ -158,6 +160,15 @@ absl::Status LookAtMachine(const JoinOptions& options, const v1::JoinToken& toke
   looked.listen = options.listen;
   looked.advertise = options.advertise;
   looked.now = options.clock();
+  // Of several coordinators, one that is there.
+  for (const std::string& other : token.others()) {
+    if (ProbeServer({looked.coordinator, Role::kCoordinator, "", looked.credentials},
+                    looked.patience)
+            .ok()) {
+      break;
+    }
+    looked.coordinator = other;
+  }
   looked.worker = options.worker;
   looked.no_earlier_than = bootstrap.not_before + kLateClocks;
   return SayAll(options, Preflight(looked));

@@ -14,11 +14,12 @@ namespace atolld {
 // its start.
 absl::Status RunCoordinator(const Config& config, const ProcessFolder& folder);
 
-// Every header of the store in `dir`, which a start leaves out as far as a checkpoint covers them.
+// Every header of this config's store, which a start leaves out as far as a checkpoint covers them.
 // Only reads, and says on standard output what there is. DATA_LOSS: the chain is broken.
-absl::Status VerifyStore(const std::string& dir);
+absl::Status VerifyStore(const Config& config);
 
-// What the coordinator of this config cannot make again, to a new folder, which is then checked.
+// What the coordinator of this config cannot make again, to a new folder, which is then checked:
+// its keys, and the store if it lies in the folder.
 absl::Status BackUp(const Config& config, std::string to);
 
 }  // namespace atolld

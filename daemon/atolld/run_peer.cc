@@ -81,6 +81,7 @@ WorkerProcess::Settings WorkerSettings(const Config& config, const std::string& 
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;
   settings.device = config.worker.device;
+  settings.slower = config.worker.slower;
   settings.socket = socket;
   return settings;
 }
@@ -137,7 +138,8 @@ PeerProcess::PeerProcess(Machine& machine, const Config& config, const std::stri
       trainer_(config.peer.role == kAggregatorRoleName ? static_cast<Worker&>(none_) : worker_),
       peer_(machine.env(), config, trainer_, pid_, [this](absl::Status status) { Stop(status); }),
       owned_(machine.env(), config, pid_, peer_, MachineParts()),
-      renewal_(machine.env(), config.coordinator.address, identity),
+      renewal_(
+          machine.env(), [this] { return peer_.coordinator(); }, identity),
       sampler_(machine.env(), config.peer.dir),
       board_(machine.executor, [this] { return FiguresOf(config_, peer_, worker_); }) {
   peer_.OnWelcomed([this] { OnWelcomed(); });

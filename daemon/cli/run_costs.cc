@@ -195,8 +195,12 @@ std::vector<Finding> LookAtCosts(const CostQuestion& question) {
   }
   double step_seconds = 0;
   if (!question.worker.empty()) {
-    const absl::StatusOr<StepSpeed> speed = MeasureStep(
-        question.worker, question.spec, question.threads, question.device, question.step_seconds);
+    absl::StatusOr<StepSpeed> speed = MeasureStep(question.worker, question.spec, question.threads,
+                                                  question.device, question.step_seconds);
+    if (speed.ok()) {
+      speed->step_seconds *= question.slower;
+      speed->tokens_per_second /= question.slower;
+    }
     findings.push_back(SpeedFinding(speed, question.spec));
     if (speed.ok()) step_seconds = speed->step_seconds;
   }

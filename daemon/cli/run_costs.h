@@ -62,6 +62,7 @@ struct CostQuestion {
   uint32_t threads = 1;
   std::string device = "auto";
   int step_seconds = 3;  // for which steps are measured
+  double slower = 1;     // [worker] slower: a step lasts so many times what is measured
   MachineConfig machine;
   std::function<absl::StatusOr<LineSpeed>()> measure_line;
 };

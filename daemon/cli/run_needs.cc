@@ -206,7 +206,7 @@ auto WithToken(Files& files, const v1::JoinToken& token, const std::string& fold
     -> decltype(ask(CoordinatorAccess())) {
   RETURN_IF_ERROR(
       SaveCredentials(files, folder, {token.authority(), token.certificate(), token.key()}));
-  auto answer = ask(CoordinatorAccess{token.address(), folder});
+  auto answer = ask(CoordinatorAccess{AddressesIn(token), folder});
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   return answer;
@@ -217,6 +217,12 @@ Finding Useless(const std::string& option, const std::string& why) {
 }
 
 }  // namespace
+
+std::string AddressesIn(const v1::JoinToken& token) {
+  std::string addresses = token.address();
+  for (const std::string& other : token.others()) absl::StrAppend(&addresses, ",", other);
+  return addresses;
+}
 
 absl::StatusOr<v1::RunDescription> AskAboutRun(Files& files, const v1::JoinToken& token,
                                                const std::string& folder, absl::Duration patience) {

@@ -25,6 +25,9 @@ struct Brought {
   std::string program;    // a TorchScript file, or the program of an external model
 };
 
+// Where its coordinators are, as CoordinatorAccess has it.
+std::string AddressesIn(const v1::JoinToken& token);
+
 // Asks the token's coordinator for `patience`. The token's credentials lie in `folder` meanwhile,
 // which is removed. Errors as DescribeRun.
 absl::StatusOr<v1::RunDescription> AskAboutRun(Files& files, const v1::JoinToken& token,

@@ -17,6 +17,7 @@
 #include "compression/base/check.h"
 #include "daemon/env/process_events.h"
 #include "membership/run/ending.h"
+#include "membership/run/utilisation.h"
 
 namespace atolld {
 namespace {
@@ -117,6 +118,10 @@ void RunHistory::Take(const v1::RunStatus& status, double now_seconds) {
             &history.bytes_sent);
       Count(before.train_seconds(), peer.progress().train_seconds(), &history.train_seconds);
     }
+    // What is told is that of the newest contribution, again and again until the next.
+    if (peer.has_utilisation() && peer.rounds_contributed() > history.newest.rounds_contributed()) {
+      AddUtilisation(peer.utilisation(), &history.used);
+    }
     v1::PeerStatus merged = peer;
     if (!peer.has_progress()) *merged.mutable_progress() = history.newest.progress();
     // A coordinator that was restarted counts from what its peers tell it; committed numbers never
@@ -192,6 +197,15 @@ double RunHistory::compute_utilization() const {
     by_rounds += round.train_seconds() * round.contributors();
   }
   return std::min(std::max(by_heartbeats, by_rounds) / peers / wall_seconds(), 1.0);
+}
+
+std::optional<double> RunHistory::least_busy() const {
+  std::optional<double> least;
+  for (const auto& [id, peer] : peers_) {
+    const std::optional<double> share = TrainedShare(peer.used);
+    if (share && (!least || *share < *least)) least = share;
+  }
+  return least;
 }
 
 // -----------------------------------------------------------------------------------------------

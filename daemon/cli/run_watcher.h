@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,6 +58,7 @@ struct PeerHistory {
   v1::PeerStatus newest;
   uint64_t bytes_sent = 0;   // in exchanges, over all its daemons
   double train_seconds = 0;  // in inner steps, over all its daemons
+  v1::Utilisation used;      // summed over the contributions that were seen
 };
 
 // What a watcher has learned of a run, put together from the statuses that it was sent.
@@ -98,6 +100,10 @@ class RunHistory {
 
   // Mean over the peers of the share of the time in which they trained, 0-1.
   double compute_utilization() const;
+
+  // The smallest share of the time in which any one peer trained, over its contributions, 0-1.
+  // Nothing where none has told it: the first contribution of a peer has no time before it.
+  std::optional<double> least_busy() const;
 
  private:
   // What an epoch's elapsed_seconds lack to count from the run's first Train.

@@ -2,7 +2,6 @@
 
 #include <toml++/toml.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -35,6 +34,7 @@
 #include "daemon/config/party_rules.h"
 #include "daemon/config/peer_path.h"
 #include "daemon/config/privacy_rules.h"
+#include "daemon/config/store_rules.h"
 #include "daemon/config/toml_value.h"
 #include "daemon/env/network.h"
 #include "membership/history/run_files.h"
@@ -550,11 +550,14 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckPrivacy(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, use, places));
-  for (const PartyFault& fault : {HostedFault(config, use), ControlFault(config)}) {
+  for (const PartyFault& fault :
+       {HostedFault(config, use), ControlFault(config), SlowerFault(config)}) {
     if (!fault.what.empty()) return Broken(places, fault.keys, fault.what);
   }
   const HttpFault fault = FaultOf(config.http);
   if (!fault.what.empty()) return Broken(places, {{"http", fault.key}}, fault.what);
+  const StoreFault store = FaultOfStore(config, use);
+  if (!store.what.empty()) return Broken(places, store.keys, store.what);
   const FederationFault parties = FaultOfFederation(config, use, folder);
   if (!parties.what.empty()) return Broken(places, parties.keys, parties.what);
   const ModeFault automatic = AutoModeFault(config, use);

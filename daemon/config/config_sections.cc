@@ -87,6 +87,7 @@ void SetForeignSpec(const ConfigModel& model, v1::ModelSpec* spec) {
   if (model.kind != kHuggingFaceKind) return;
   spec->set_context(model.context);
   if (model.lora_rank != 0) AddAdapters(model, *spec);
+  spec->set_base_bits(model.base_bits);
   // Without a rank, of the adapters that lie in the folder.
   spec->set_base_digest(BytesOfHex(model.base_digest));
 }
@@ -208,7 +209,7 @@ bool TakesModelKey(absl::string_view kind, absl::string_view key) {
   if (key == "kind") return true;
   if (kind == kExternalKind) return false;
   if (kind == kHuggingFaceKind) {
-    return key == "path" || key == "context" || key == "base_digest" ||
+    return key == "path" || key == "context" || key == "base_digest" || key == "base_bits" ||
            absl::StartsWith(key, "lora_");
   }
   return key != "path" && (kind == kTorchScriptKind) == (key == "file");

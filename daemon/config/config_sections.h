@@ -17,7 +17,9 @@
 #include "daemon/config/data_config.h"
 #include "daemon/config/federation_config.h"
 #include "daemon/config/machine_config.h"
+#include "daemon/config/membership_config.h"
 #include "daemon/config/mode_config.h"
+#include "daemon/config/store_config.h"
 
 namespace atolld {
 
@@ -58,6 +60,7 @@ struct ConfigModel {  // [model]
   std::string lora_targets;  // "q_proj,v_proj"; empty: the kind's usual
   std::string base;          // a file of `atoll import`, on each peer's machine
   std::string base_digest;   // its SHA-256 in hex, as `atoll import` prints it
+  uint32_t base_bits = 0;    // of "huggingface": 4 quantises the base; 0: as it is
   std::string local;         // "lm_head.*": tensors that stay with each peer
 };
 
@@ -153,25 +156,21 @@ struct PeerConfig {
     std::string program = "";       // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
     std::string device = "auto";  // "cpu", "cuda:1", "cuda:0,cuda:1"; auto: a GPU if there is one
+    double slower = 1;            // a step lasts so many times what it takes
   } worker;
 };
 
 // What a coordinator has.
 
 struct CoordinatorConfig {
-  struct Membership {  // [membership]
-    absl::Duration failure_timeout = absl::Seconds(10);
-    double weight_cap = 16;  // an update's weight, in medians of its round's; 0: none
-    uint32_t offences = 3, offence_rounds = 16;  // offender_rule.h
-    double outsized = 8;                         // where the file does not say: DefaultOutsized()
-  } membership;
-  struct StopWhen {  // [stop_when], where 0 stands for never
+  MembershipConfig membership;  // [membership]
+  struct StopWhen {             // [stop_when], where 0 stands for never
     double loss_below = 0;
     uint32_t no_improvement = 0;  // evaluations in a row without a lower loss
     uint64_t tokens = 0;
     absl::Duration time = absl::ZeroDuration();  // of training
   } stop_when;
-  struct Coordinator {                       // [coordinator]
+  struct Coordinator : StoreConfig {         // [coordinator]
     std::string address = "127.0.0.1:7070";  // peers read it too
     std::string listen = "";                 // empty: address
     std::string dir = "";                    // where the store lives

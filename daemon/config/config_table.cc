@@ -9,6 +9,8 @@
 #include "daemon/config/data_fields.h"
 #include "daemon/config/decoder_keys.h"
 #include "daemon/config/mode_fields.h"
+#include "daemon/config/store_rules.h"
+#include "daemon/config/worker_program.h"
 #include "optimizer/aggregation_rule.h"
 #include "optimizer/outer_rule.h"
 
@@ -139,6 +141,10 @@ Fields ModelStartFields(Config& c) {
       {"base_digest", Text{&c.model.base_digest, TextForm::kSha256, true}, kYes,
        "the SHA-256 of `base` in hex, as `atoll import` prints it",
        "Set it with lora_rank: peers whose base is another file are refused."},
+      {"base_bits", WholeNumber{&c.model.base_bits, 0, 4}, kYes,
+       "4: the base beneath a Hugging Face model's adapters is in 4 bits a value (QLoRA); 0: as it "
+       "is",
+       "Set it to 4 where the base does not fit into the memory of a GPU. Needs bitsandbytes."},
       {"local", Text{&c.model.local, TextForm::kNames, true}, kYes,
        "tensors that stay with each peer, like \"lm_head.*\"; empty: none does",
        "Set it where parties are to have a layer of their own. It is trained and never exchanged."},
@@ -371,7 +377,7 @@ Fields OuterFields(Config& c) {
        "Raise it if the loss swings from round to round."},
       Follows("`[run] peers` with rule 'delayed_nesterov', 1 with any other",
               {"buffer", WholeNumber{&c.outer.buffer, 1, 65536}, kYes,
-               "updates between two moves of the momentum; only with 'delayed_nesterov'",
+               "updates in one move of the momentum; only with 'delayed_nesterov'",
                "Set it to the number of peers that train at a time."}),
   };
 }
@@ -497,6 +503,10 @@ Fields WorkerFields(Config& c) {
        "where it trains; auto: the first GPU, or the CPU where there is none; "
        "\"cuda:0,cuda:1\": both",
        "Set it on a machine with several GPUs, or to keep a GPU free."},
+      {"slower", RealNumber{&c.worker.slower, 1, kMostSlower}, kNo,
+       "how many times longer each inner step lasts than it takes here; 1: no longer",
+       "Raise it to play a slower machine: the rest of a step is sleep, and all that measures "
+       "steps sees it as training."},
   };
 }
 
@@ -574,6 +584,10 @@ Fields MembershipFields(Config& c) {
        "time of silence after which a peer is dead",
        "Raise it for machines that pause and lines that break off, lower it where a dead peer "
        "must hold up nobody. All other time-outs follow from it."},
+      {"stragglers", OneOf(&c.membership.stragglers, {"leave", "wait"}), kNo,
+       "whether a round that has its quorum goes on without those who are late",
+       "Set it to \"wait\" where rounds are compared, so that a busy machine changes nothing: then "
+       "only death ends the waiting."},
       Follows("16; 0 with `[privacy] masked`",
               {"weight_cap", RealNumber{&c.membership.weight_cap, 0, 1e6}, kNo,
                "how many usual updates one may count at most; 0: any number",
@@ -611,7 +625,7 @@ Fields StopFields(Config& c) {
 }
 
 Fields CoordinatorFields(Config& c) {
-  return {
+  Fields fields = {
       {"address", Text{&c.coordinator.address, TextForm::kDialAddress}, kNo,
        "where peers and `atoll` find the coordinator; tokens hand it out",
        "Set it to a name or address that all peers can dial, in their configs too, unless all "
@@ -637,6 +651,8 @@ Fields CoordinatorFields(Config& c) {
        kNo, "where peers dial that aggregator; empty: the host of `address` and the next port",
        "Set it where that port is taken or closed."},
   };
+  for (ConfigField& field : StoreFields(c)) fields.push_back(std::move(field));
+  return fields;
 }
 
 Fields NetworkFields(Config& c) {

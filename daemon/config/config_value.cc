@@ -118,6 +118,8 @@ std::string MustBeOf(const Text& text) {
       return "an address like '127.0.0.1:7070' or 'unix:/run/atoll'";
     case TextForm::kAdvertised:
       return "an address like '127.0.0.1:7070', or 'none' where nobody can dial in";
+    case TextForm::kAddresses:
+      return "addresses like '10.0.0.1:7070' with commas between";
     case TextForm::kHours:
       return "hours of a week like 'mon-fri 18:00-08:00, sat-sun'";
     case TextForm::kHttpAddress:
@@ -309,6 +311,13 @@ bool IsAddress(absl::string_view text, bool may_be_port_zero) {
   return port <= 65535 && (port > 0 || may_be_port_zero);
 }
 
+bool IsAddresses(absl::string_view text) {
+  for (const absl::string_view one : absl::StrSplit(text, ',')) {
+    if (!IsAddress(absl::StripAsciiWhitespace(one), /*may_be_port_zero=*/false)) return false;
+  }
+  return true;
+}
+
 // One name, or several of one kind; no GPU twice.
 bool IsDevice(absl::string_view text) {
   if (text == "auto" || text == "cuda:all") return true;
@@ -353,6 +362,8 @@ bool IsWellFormed(const Text& text, const std::string& value) {
       return IsAddress(value, /*may_be_port_zero=*/true);
     case TextForm::kAdvertised:
       return value == kDialsOutOnly || IsAddress(value, /*may_be_port_zero=*/false);
+    case TextForm::kAddresses:
+      return IsAddresses(value);
     case TextForm::kHours:
       return WeekHours::Parse(value).ok();
     case TextForm::kHttpAddress:
@@ -432,6 +443,8 @@ std::string TypeOf(const FieldValue& value) {
         case TextForm::kListenAddress:
         case TextForm::kAdvertised:
           return "address";
+        case TextForm::kAddresses:
+          return "addresses";
         default:
           return "text";
       }

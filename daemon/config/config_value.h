@@ -66,6 +66,7 @@ enum class TextForm {
   kDialAddress,    // "host:port" or "unix:/path"
   kListenAddress,  // the same, port 0 lets the system choose
   kAdvertised,     // as kDialAddress, or kDialsOutOnly
+  kAddresses,      // "host:port", with commas between
   kHours,          // what WeekHours::Parse takes
   kHttpAddress,    // "host:port", or "auto", or "off"
   kDevice,         // "auto", "cpu", "cuda", "cuda:N", "cuda:all" or a list

@@ -9,11 +9,15 @@
 namespace atolld {
 namespace {
 
+bool IsAdapterFolder(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path / "adapter_config.json", error);
+}
+
 // An adapter's folder has no config.json: its base has.
 bool IsHubFolder(const std::filesystem::path& path) {
   std::error_code error;
-  return std::filesystem::is_regular_file(path / kHubConfig, error) ||
-         std::filesystem::is_regular_file(path / "adapter_config.json", error);
+  return std::filesystem::is_regular_file(path / kHubConfig, error) || IsAdapterFolder(path);
 }
 
 PartyFault FolderFault(const ConfigModel& model, bool trains, const std::string& folder) {
@@ -40,9 +44,33 @@ PartyFault AdapterFault(const ConfigModel& model) {
           "[model] lora_targets and lora_alpha are of adapters; set lora_rank too"};
 }
 
+// QLoRA (Dettmers et al., arXiv:2305.14314): only what is frozen can be in 4 bits.
+PartyFault BitsFault(const ConfigModel& model, const std::string& folder) {
+  if (model.base_bits == 0) return {};
+  if (model.kind != kHuggingFaceKind) {
+    return {{{"model", "base_bits"}, {"model", "kind"}},
+            absl::StrCat("[model] base_bits is of kind 'huggingface' alone; a model of kind '",
+                         model.kind, "' has no base in fewer bits: leave it out")};
+  }
+  if (model.base_bits != 4) {
+    return {{{"model", "base_bits"}},
+            absl::StrCat("[model] base_bits is ", model.base_bits,
+                         "; it must be 4, or 0 for the base as it is")};
+  }
+  const bool adapters =
+      model.lora_rank != 0 ||
+      (!model.path.empty() && IsAdapterFolder(std::filesystem::path(folder) / model.path));
+  if (adapters) return {};
+  return {{{"model", "base_bits"}},
+          "[model] base_bits needs lora_rank: values of 4 bits cannot be trained, only adapters "
+          "beside them"};
+}
+
 }  // namespace
 
 PartyFault HubFault(const Config& config, bool trains, const std::string& folder) {
+  PartyFault bits = BitsFault(config.model, folder);
+  if (!bits.what.empty()) return bits;
   if (config.model.kind != kHuggingFaceKind) return {};
   if (config.data.tokenizer != kByteTokenizer) {
     return {{{"data", "tokenizer"}},

@@ -114,6 +114,11 @@ ModeFault FaultOfFragments(const Config& c) {
                              "' measures updates from the mean of the entry before, which covers "
                              "other values"));
   }
+  if (c.outer.rule == "delayed_nesterov") {
+    return must("[outer] rule", "another than 'delayed_nesterov'",
+                "its momentum moves as soon as [outer] buffer updates have been gathered, and here "
+                "the updates of one entry are of other values than those of the next");
+  }
   if (c.inner.control_variates) {
     return must("[inner] control_variates", "false",
                 "the common variate is made of the mean of all values in every round");

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/config/worker_program.h"
 
 namespace atolld {
 namespace {
@@ -101,6 +102,13 @@ PartyFault ControlFault(const Config& config) {
     return needs("parties", "keep", "[parties] keep = true: each party keeps a variate of its own");
   }
   return {};
+}
+
+PartyFault SlowerFault(const Config& config) {
+  if (config.worker.slower == 1 || CanBeSlower(config.model.kind)) return {};
+  return {{{"worker", "slower"}, {"model", "kind"}},
+          absl::StrCat("[worker] slower must be 1 with kind '", config.model.kind,
+                       "': only atoll-worker and the stub can play a slower machine")};
 }
 
 }  // namespace atolld

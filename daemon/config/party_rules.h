@@ -1,5 +1,5 @@
-// What must hold between the keys of the parties that a peer hosts, and of the control variates
-// that parties keep. Pure, any thread.
+// What must hold between the keys of the parties that a peer hosts, of the control variates that
+// parties keep, and of the machine that a party's worker plays. Pure, any thread.
 #pragma once
 
 #include <string>
@@ -22,5 +22,8 @@ PartyFault HostedFault(const Config& config, ConfigUse use);
 // [inner] control_variates (SCAFFOLD): the common variate is made of what an entry carries, so the
 // entry must be the mean of what parties did at one known rate.
 PartyFault ControlFault(const Config& config);
+
+// [worker] slower is a word of Atoll's own workers.
+PartyFault SlowerFault(const Config& config);
 
 }  // namespace atolld

@@ -33,4 +33,8 @@ std::string NoWorkerText(absl::string_view kind) {
          "FOLDER/bin/atoll-hf-worker as [worker] program";
 }
 
+bool CanBeSlower(absl::string_view kind) {
+  return kind != kExternalKind && kind != kHuggingFaceKind;
+}
+
 }  // namespace atolld

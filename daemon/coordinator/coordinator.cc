@@ -214,6 +214,7 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
   settings.round.quorum = std::max<uint32_t>(
       settings.round.quorum, static_cast<uint32_t>(aggregation.LeastContributors()));
   settings.failure_timeout = config.membership.failure_timeout;
+  settings.round.waits = config.membership.stragglers == "wait";
   settings.weight_cap = static_cast<float>(config.membership.weight_cap);
   settings.pace.kind = config.inner.pace == "time"   ? PaceSettings::Kind::kTime
                        : config.inner.pace == "auto" ? PaceSettings::Kind::kAuto
@@ -700,6 +701,7 @@ AdminService::Source Coordinator::State::AdminSource() {
 Enrolment::Source Coordinator::State::EnrolmentSource() {
   Enrolment::Source source;
   source.address = config.coordinator.address;
+  source.others = SplitNames(config.coordinator.others);
   source.model_kind = config.model.kind;
   source.signatures_per_second = config.limits.enrolments;
   source.store = [this](RunUpdate update, Task done) {

@@ -294,6 +294,7 @@ absl::StatusOr<v1::CreateTokenResponse> Enrolment::MakeToken(const v1::CreateTok
   update->tokens.push_back(record);
   v1::JoinToken token;
   token.set_address(source_.address);
+  for (const std::string& other : source_.others) token.add_others(other);
   token.set_authority(bootstrap.authority);
   token.set_certificate(bootstrap.certificate);
   token.set_key(bootstrap.key);

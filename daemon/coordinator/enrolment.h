@@ -27,7 +27,8 @@ namespace atolld {
 class Enrolment {
  public:
   struct Source {
-    std::string address;  // of the coordinator, for tokens
+    std::string address;              // of the coordinator, for tokens
+    std::vector<std::string> others;  // of the run's other ones, for tokens too
     std::string model_kind;
     double signatures_per_second = 50;  // for all that join or renew together
     // Makes the update durable, then calls back on the loop; in the order of the calls.

@@ -7,11 +7,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
-#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
+#include "daemon/coordinator/store_rows.h"
 #include "daemon/env/posix_files.h"
 
 namespace atolld {
@@ -28,6 +31,7 @@ class SqliteStatement {
   // Binds the next parameter.
   SqliteStatement& Bind(uint64_t value);
   SqliteStatement& Bind(const std::string& bytes);
+  SqliteStatement& Bind(const RowValue& value);
 
   // True: a row is there. False: no more rows, or an error, which code() tells.
   bool Step();
@@ -38,6 +42,7 @@ class SqliteStatement {
 
   uint64_t Integer(int column) const;
   std::string Bytes(int column) const;
+  RowColumns Row() const;
 
  private:
   sqlite3_stmt* statement_ = nullptr;
@@ -64,6 +69,11 @@ SqliteStatement& SqliteStatement::Bind(const std::string& bytes) {
   return *this;
 }
 
+SqliteStatement& SqliteStatement::Bind(const RowValue& value) {
+  if (const auto* number = std::get_if<uint64_t>(&value)) return Bind(*number);
+  return Bind(std::get<std::string>(value));
+}
+
 bool SqliteStatement::Step() {
   if (code_ != SQLITE_OK) return false;
   const int result = sqlite3_step(statement_);
@@ -87,6 +97,18 @@ std::string SqliteStatement::Bytes(int column) const {
   const int size = sqlite3_column_bytes(statement_, column);
   return bytes == nullptr ? std::string()
                           : std::string(static_cast<const char*>(bytes), static_cast<size_t>(size));
+}
+
+RowColumns SqliteStatement::Row() const {
+  RowColumns row;
+  for (int i = 0; i < sqlite3_column_count(statement_); ++i) {
+    if (sqlite3_column_type(statement_, i) == SQLITE_INTEGER) {
+      row.emplace_back(Integer(i));
+    } else {
+      row.emplace_back(Bytes(i));
+    }
+  }
+  return row;
 }
 
 constexpr char kFile[] = "/coordinator.db";
@@ -171,12 +193,32 @@ constexpr const char* kSchemaSteps[] = {
     kSchemaStep8};
 constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
 
-constexpr uint64_t kRevokedForGood = 2;
+// Of the tables from which single rows are removed.
+absl::string_view KeyColumn(absl::string_view table) {
+  if (table == "members") return "peer";
+  if (table == "checkpoint_digests") return "after";
+  return "serial";
+}
 
-template <typename Message>
-absl::Status Parse(const std::string& bytes, absl::string_view what, Message* message) {
-  if (message->ParseFromString(bytes)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(what, " cannot be read"));
+// The statement that makes a change, with a parameter for each column of it but for the name of a
+// single value, which is a column of its own here.
+std::string StatementOf(const RowChange& change) {
+  const std::string marks =
+      absl::StrJoin(std::vector<absl::string_view>(change.columns.size(), "?"), ", ");
+  switch (change.kind) {
+    case RowChange::Kind::kInsert:
+      return absl::StrCat("INSERT INTO ", change.table, " VALUES (", marks, ")");
+    case RowChange::Kind::kReplace:
+      return absl::StrCat("INSERT OR REPLACE INTO ", change.table, " VALUES (", marks, ")");
+    case RowChange::Kind::kRemove:
+      return absl::StrCat("DELETE FROM ", change.table, " WHERE ", KeyColumn(change.table), " = ?");
+    case RowChange::Kind::kRemoveFrom:
+      return absl::StrCat("DELETE FROM ", change.table, " WHERE ", KeyColumn(change.table),
+                          " >= ?");
+    case RowChange::Kind::kClear:
+      return absl::StrCat("DELETE FROM ", change.table);
+  }
+  return "";
 }
 
 }  // namespace
@@ -334,274 +376,51 @@ absl::Status SqliteStore::Apply(const RunUpdate& update) {
 }
 
 absl::Status SqliteStore::Write(const RunUpdate& update) {
-  RETURN_IF_ERROR(WriteRun(update));
-  if (update.gap) {
-    SqliteStatement insert(database_, "INSERT INTO gaps VALUES (?, ?)");
-    RETURN_IF_ERROR(Error(insert.Bind(update.gap->first).Bind(update.gap->last).Run()));
-  }
-  for (const v1::EntryHeader& header : update.headers) {
-    SqliteStatement insert(database_, "INSERT INTO headers VALUES (?, ?)");
-    insert.Bind(header.version()).Bind(header.SerializeAsString());
-    RETURN_IF_ERROR(Error(insert.Run()));
-  }
-  if (update.checkpoint) RETURN_IF_ERROR(WriteCheckpoint(*update.checkpoint));
-  if (update.leases) RETURN_IF_ERROR(WriteLeases(*update.leases));
-  RETURN_IF_ERROR(WriteEnrolment(update));
-  if (update.judged) RETURN_IF_ERROR(WriteJudged(*update.judged));
-  for (const MemberRecord& member : update.members) {
-    SqliteStatement insert(database_, "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?)");
-    insert.Bind(member.peer).Bind(member.address).Bind(member.state).Bind(member.why);
-    insert.Bind(uint64_t{member.draining});
-    RETURN_IF_ERROR(Error(insert.Run()));
-  }
-  for (const std::string& peer : update.forgotten) {
-    SqliteStatement forget(database_, "DELETE FROM members WHERE peer = ?");
-    RETURN_IF_ERROR(Error(forget.Bind(peer).Run()));
-  }
-  for (const v1::RoundRecord& round : update.rounds) {
-    SqliteStatement insert(database_, "INSERT INTO rounds VALUES (?, ?)");
-    insert.Bind(round.version()).Bind(round.SerializeAsString());
-    RETURN_IF_ERROR(Error(insert.Run()));
-  }
-  for (const v1::EvaluationRecord& record : update.evaluations) {
-    SqliteStatement insert(database_, "INSERT OR REPLACE INTO evaluations VALUES (?, ?)");
-    insert.Bind(record.version()).Bind(record.SerializeAsString());
-    RETURN_IF_ERROR(Error(insert.Run()));
-  }
-  if (update.seal) {
-    SqliteStatement insert(database_, "INSERT INTO seal VALUES (1, ?)");
-    insert.Bind(update.seal->SerializeAsString());
-    RETURN_IF_ERROR(Error(insert.Run()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SqliteStore::WriteCheckpoint(const HistoryCheckpoint& checkpoint) {
-  SqliteStatement forget(database_, "DELETE FROM checkpoint_digests WHERE after >= ?");
-  RETURN_IF_ERROR(Error(forget.Bind(checkpoint.after).Run()));
-  if (checkpoint.after == 0) RETURN_IF_ERROR(Execute("DELETE FROM checkpoint_contributors"));
-  SqliteStatement digests(database_, "INSERT INTO checkpoint_digests VALUES (?, ?)");
-  RETURN_IF_ERROR(Error(digests.Bind(checkpoint.after).Bind(checkpoint.digests).Run()));
-  for (const ContributorSum& sum : checkpoint.contributors) {
-    SqliteStatement insert(
-        database_, "INSERT OR REPLACE INTO checkpoint_contributors VALUES (?, ?, ?, ?, ?, ?, ?)");
-    insert.Bind(sum.peer).Bind(sum.rounds).Bind(sum.tokens).Bind(sum.steps);
-    insert.Bind(sum.first_version).Bind(sum.last_version);
-    RETURN_IF_ERROR(Error(insert.Bind(absl::bit_cast<uint64_t>(sum.shares)).Run()));
-  }
-  SqliteStatement set(database_, "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?)");
-  return Error(set.Bind(checkpoint.version).Bind(checkpoint.proof).Run());
-}
-
-absl::Status SqliteStore::LoadCheckpoint(StoredRun* run) {
-  SqliteStatement read(database_, "SELECT version, proof FROM checkpoint");
-  if (read.Step()) {
-    run->checkpoint.version = read.Integer(0);
-    run->checkpoint.proof = read.Bytes(1);
-  }
-  RETURN_IF_ERROR(Error(read.code()));
-  SqliteStatement digests(database_, "SELECT digests FROM checkpoint_digests ORDER BY after");
-  while (digests.Step()) run->checkpoint.digests += digests.Bytes(0);
-  RETURN_IF_ERROR(Error(digests.code()));
-  SqliteStatement sums(database_,
-                       "SELECT peer, rounds, tokens, steps, first_version, last_version, "
-                       "share_bits FROM checkpoint_contributors ORDER BY peer");
-  while (sums.Step()) {
-    run->checkpoint.contributors.push_back(
-        ContributorSum{sums.Bytes(0), sums.Integer(1), sums.Integer(2), sums.Integer(3),
-                       sums.Integer(4), sums.Integer(5), absl::bit_cast<double>(sums.Integer(6))});
-  }
-  RETURN_IF_ERROR(Error(sums.code()));
-  SqliteStatement gaps(database_, "SELECT first, last FROM gaps ORDER BY first");
-  while (gaps.Step()) run->gaps.push_back(HistoryGap{gaps.Integer(0), gaps.Integer(1)});
-  return Error(gaps.code());
-}
-
-absl::Status SqliteStore::WriteJudged(const JudgeRecord& judged) {
-  RETURN_IF_ERROR(Execute("DELETE FROM judged_peers"));
-  for (const JudgedPeer& peer : judged.peers) {
-    SqliteStatement insert(database_, "INSERT INTO judged_peers VALUES (?, ?, ?, ?, ?)");
-    insert.Bind(peer.peer).Bind(peer.offences).Bind(peer.refused).Bind(peer.clipped);
-    RETURN_IF_ERROR(Error(insert.Bind(peer.offence).Run()));
-  }
-  RETURN_IF_ERROR(Execute("DELETE FROM median_lengths"));
-  for (size_t i = 0; i < judged.medians.size(); ++i) {
-    const auto bits = absl::bit_cast<uint64_t>(judged.medians[i]);
-    SqliteStatement insert(database_, "INSERT INTO median_lengths VALUES (?, ?)");
-    RETURN_IF_ERROR(Error(insert.Bind(uint64_t{i}).Bind(bits).Run()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SqliteStore::LoadJudged(JudgeRecord* judged) {
-  SqliteStatement peers(database_,
-                        "SELECT peer, offences, refused, clipped, offence FROM judged_peers "
-                        "ORDER BY peer");
-  while (peers.Step()) {
-    judged->peers.push_back(JudgedPeer{peers.Bytes(0), peers.Integer(1), peers.Integer(2),
-                                       peers.Integer(3), peers.Bytes(4)});
-  }
-  RETURN_IF_ERROR(Error(peers.code()));
-  SqliteStatement medians(database_, "SELECT bits FROM median_lengths ORDER BY place");
-  while (medians.Step()) {
-    judged->medians.push_back(absl::bit_cast<double>(uint64_t{medians.Integer(0)}));
-  }
-  return Error(medians.code());
-}
-
-absl::Status SqliteStore::WriteEnrolment(const RunUpdate& update) {
-  for (const TokenRecord& token : update.tokens) {
-    SqliteStatement insert(database_, "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)");
-    insert.Bind(token.serial).Bind(token.peer).Bind(token.role);
-    insert.Bind(static_cast<uint64_t>(token.expires)).Bind(uint64_t{token.revoked}).Bind(token.key);
-    RETURN_IF_ERROR(Error(insert.Run()));
-  }
-  for (const CertificateRecord& certificate : update.certificates) {
-    SqliteStatement insert(database_,
-                           "INSERT OR REPLACE INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-    insert.Bind(certificate.serial).Bind(certificate.peer);
-    insert.Bind(certificate.for_good ? kRevokedForGood : uint64_t{certificate.revoked});
-    insert.Bind(static_cast<uint64_t>(certificate.expires)).Bind(certificate.role);
-    insert.Bind(certificate.key).Bind(static_cast<uint64_t>(certificate.issued));
-    insert.Bind(static_cast<uint64_t>(certificate.last_seen));
-    RETURN_IF_ERROR(Error(insert.Run()));
-  }
-  for (const std::string& serial : update.purged) {
-    for (const char* sql :
-         {"DELETE FROM tokens WHERE serial = ?", "DELETE FROM certificates WHERE serial = ?"}) {
-      SqliteStatement purge(database_, sql);
-      RETURN_IF_ERROR(Error(purge.Bind(serial).Run()));
+  for (const RowChange& change : RowsOf(update)) {
+    if (change.table == kRunTable) {
+      const std::string& name = std::get<std::string>(change.columns[0]);
+      SqliteStatement set(database_, absl::StrCat("UPDATE run SET ", name, " = ?").c_str());
+      RETURN_IF_ERROR(Error(set.Bind(change.columns[1]).Run()));
+      continue;
     }
+    SqliteStatement make(database_, StatementOf(change).c_str());
+    for (const RowValue& value : change.columns) make.Bind(value);
+    RETURN_IF_ERROR(Error(make.Run()));
   }
   return absl::OkStatus();
-}
-
-absl::Status SqliteStore::LoadEnrolment(StoredRun* run) {
-  SqliteStatement tokens(database_,
-                         "SELECT serial, peer, role, expires, revoked, key FROM tokens "
-                         "ORDER BY serial");
-  while (tokens.Step()) {
-    run->tokens.push_back(TokenRecord{tokens.Bytes(0), tokens.Bytes(1), tokens.Bytes(2),
-                                      static_cast<int64_t>(tokens.Integer(3)),
-                                      tokens.Integer(4) != 0, tokens.Bytes(5)});
-  }
-  RETURN_IF_ERROR(Error(tokens.code()));
-  SqliteStatement certificates(
-      database_,
-      "SELECT serial, peer, revoked, expires, role, key, issued, last_seen FROM certificates "
-      "ORDER BY serial");
-  while (certificates.Step()) {
-    run->certificates.push_back(CertificateRecord{
-        certificates.Bytes(0), certificates.Bytes(1), certificates.Integer(2) != 0,
-        static_cast<int64_t>(certificates.Integer(3)), certificates.Integer(2) == kRevokedForGood,
-        certificates.Bytes(4), certificates.Bytes(5), static_cast<int64_t>(certificates.Integer(6)),
-        static_cast<int64_t>(certificates.Integer(7))});
-  }
-  return Error(certificates.code());
-}
-
-absl::Status SqliteStore::WriteRun(const RunUpdate& update) {
-  if (update.spec) {
-    SqliteStatement set(database_, "UPDATE run SET spec = ?");
-    RETURN_IF_ERROR(Error(set.Bind(update.spec->SerializeAsString()).Run()));
-  }
-  if (update.epoch) {
-    SqliteStatement set(database_, "UPDATE run SET epoch = ?");
-    RETURN_IF_ERROR(Error(set.Bind(*update.epoch).Run()));
-  }
-  if (update.control) {
-    SqliteStatement set(database_, "UPDATE run SET control = ?, control_reason = ?");
-    set.Bind(static_cast<uint64_t>(update.control->state)).Bind(update.control->reason);
-    RETURN_IF_ERROR(Error(set.Run()));
-  }
-  if (update.started) RETURN_IF_ERROR(Execute("UPDATE run SET started = 1"));
-  if (update.genesis) {
-    SqliteStatement set(database_, "UPDATE run SET genesis = ?");
-    RETURN_IF_ERROR(Error(set.Bind(update.genesis->SerializeAsString()).Run()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SqliteStore::WriteLeases(const LeaseRecords& leases) {
-  // A handful of ranges a peer: writing them all is cheaper than telling what changed.
-  RETURN_IF_ERROR(Execute("DELETE FROM leases"));
-  for (const LeaseRecord& lease : leases.ranges) {
-    SqliteStatement insert(database_, "INSERT INTO leases VALUES (?, ?, ?)");
-    insert.Bind(lease.first).Bind(lease.count).Bind(lease.holder);
-    RETURN_IF_ERROR(Error(insert.Run()));
-  }
-  SqliteStatement set(database_, "UPDATE run SET lease_next = ?");
-  return Error(set.Bind(leases.next).Run());
 }
 
 absl::StatusOr<StoredRun> SqliteStore::Load() {
   StoredRun run;
-  RETURN_IF_ERROR(Annotate(LoadRun(&run), path_));
-  RETURN_IF_ERROR(Annotate(LoadCheckpoint(&run), path_));
-  RETURN_IF_ERROR(Annotate(LoadLeases(&run), path_));
-  RETURN_IF_ERROR(Annotate(LoadRecords(&run), path_));
-  RETURN_IF_ERROR(Annotate(LoadEnrolment(&run), path_));
-  RETURN_IF_ERROR(Annotate(LoadJudged(&run.judged), path_));
+  for (const absl::string_view table : LoadedTables()) {
+    RETURN_IF_ERROR(Annotate(table == kRunTable ? LoadRun(&run) : LoadTable(table, &run), path_));
+  }
   return run;
 }
 
+// Its one row has a column for each single value.
 absl::Status SqliteStore::LoadRun(StoredRun* run) {
+  constexpr const char* kNames[] = {"spec",       "epoch",   "started",       "genesis",
+                                    "lease_next", "control", "control_reason"};
   SqliteStatement read(database_,
-                       "SELECT spec, epoch, started, genesis, lease_next, control, control_reason "
-                       "FROM run");
+                       absl::StrCat("SELECT ", absl::StrJoin(kNames, ", "), " FROM run").c_str());
   if (!read.Step()) {
     RETURN_IF_ERROR(Error(read.code()));
     return absl::DataLossError("the run's row is missing");
   }
-  const std::string spec = read.Bytes(0);
-  if (!spec.empty()) RETURN_IF_ERROR(Parse(spec, "the run's settings", &run->spec.emplace()));
-  run->epoch = read.Integer(1);
-  run->started = read.Integer(2) != 0;
-  const std::string genesis = read.Bytes(3);
-  if (!genesis.empty()) RETURN_IF_ERROR(Parse(genesis, "version 0", &run->genesis.emplace()));
-  run->leases.next = read.Integer(4);
-  if (read.Integer(5) > static_cast<uint64_t>(RunControl::State::kStopping)) {
-    return absl::DataLossError("whether the run is paused or stopped cannot be read");
+  const RowColumns row = read.Row();
+  for (size_t i = 0; i < row.size(); ++i) {
+    const auto* text = std::get_if<std::string>(&row[i]);
+    if (text != nullptr && text->empty()) continue;  // not said yet
+    RETURN_IF_ERROR(TakeRow(kRunTable, {std::string(kNames[i]), row[i]}, run));
   }
-  run->control.state = static_cast<RunControl::State>(read.Integer(5));
-  run->control.reason = read.Bytes(6);
   return absl::OkStatus();
 }
 
-absl::Status SqliteStore::LoadLeases(StoredRun* run) {
-  SqliteStatement leases(database_, "SELECT first, count, holder FROM leases ORDER BY first");
-  while (leases.Step()) {
-    run->leases.ranges.push_back(
-        LeaseRecord{leases.Bytes(2), leases.Integer(0), leases.Integer(1)});
-  }
-  RETURN_IF_ERROR(Error(leases.code()));
-  SqliteStatement members(database_,
-                          "SELECT peer, address, state, why, draining FROM members ORDER BY peer");
-  while (members.Step()) {
-    run->members.push_back(MemberRecord{members.Bytes(0), members.Bytes(1), members.Bytes(2),
-                                        members.Bytes(3), members.Integer(4) != 0});
-  }
-  return Error(members.code());
-}
-
-absl::Status SqliteStore::LoadRecords(StoredRun* run) {
-  SqliteStatement rounds(database_, "SELECT version, record FROM rounds ORDER BY version");
-  while (rounds.Step()) {
-    RETURN_IF_ERROR(Parse(rounds.Bytes(1), absl::StrCat("round ", rounds.Integer(0)),
-                          &run->rounds.emplace_back()));
-  }
-  RETURN_IF_ERROR(Error(rounds.code()));
-  SqliteStatement evaluations(database_,
-                              "SELECT version, record FROM evaluations ORDER BY version");
-  while (evaluations.Step()) {
-    RETURN_IF_ERROR(Parse(evaluations.Bytes(1),
-                          absl::StrCat("evaluation of version ", evaluations.Integer(0)),
-                          &run->evaluations.emplace_back()));
-  }
-  RETURN_IF_ERROR(Error(evaluations.code()));
-  SqliteStatement seal(database_, "SELECT seal FROM seal");
-  if (seal.Step()) RETURN_IF_ERROR(Parse(seal.Bytes(0), "the seal", &run->seal.emplace()));
-  return Error(seal.code());
+absl::Status SqliteStore::LoadTable(absl::string_view table, StoredRun* run) {
+  SqliteStatement read(database_, absl::StrCat("SELECT * FROM ", table, " ORDER BY 1").c_str());
+  while (read.Step()) RETURN_IF_ERROR(TakeRow(table, read.Row(), run));
+  return Error(read.code());
 }
 
 absl::StatusOr<std::vector<v1::EntryHeader>> SqliteStore::ReadHeaders(uint64_t first,
@@ -611,11 +430,7 @@ absl::StatusOr<std::vector<v1::EntryHeader>> SqliteStore::ReadHeaders(uint64_t f
       database_, "SELECT version, header FROM headers WHERE version >= ? ORDER BY version LIMIT ?");
   read.Bind(first).Bind(uint64_t{limit});
   while (read.Step()) {
-    const std::string name = absl::StrCat(path_, ": header ", read.Integer(0));
-    RETURN_IF_ERROR(Parse(read.Bytes(1), name, &headers.emplace_back()));
-    if (headers.back().version() != read.Integer(0)) {
-      return absl::DataLossError(absl::StrCat(name, " is that of ", headers.back().version()));
-    }
+    RETURN_IF_ERROR(Annotate(TakeHeader(read.Row(), &headers.emplace_back()), path_));
   }
   RETURN_IF_ERROR(Error(read.code()));
   return headers;

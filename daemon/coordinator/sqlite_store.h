@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "daemon/coordinator/store.h"
 #include "daemon/env/env.h"
 
@@ -50,17 +51,8 @@ class SqliteStore final : public Store {
   absl::Status KeepWriteAheadLog();
   absl::Status Execute(const char* sql);
   absl::Status Write(const RunUpdate& update);
-  absl::Status WriteRun(const RunUpdate& update);
-  absl::Status WriteCheckpoint(const HistoryCheckpoint& checkpoint);
-  absl::Status LoadCheckpoint(StoredRun* run);
-  absl::Status WriteLeases(const LeaseRecords& leases);
   absl::Status LoadRun(StoredRun* run);
-  absl::Status LoadLeases(StoredRun* run);
-  absl::Status LoadRecords(StoredRun* run);
-  absl::Status WriteJudged(const JudgeRecord& judged);
-  absl::Status LoadJudged(JudgeRecord* judged);
-  absl::Status WriteEnrolment(const RunUpdate& update);
-  absl::Status LoadEnrolment(StoredRun* run);
+  absl::Status LoadTable(absl::string_view table, StoredRun* run);
   absl::Status Error(int code) const;
 
   const std::string path_;

@@ -148,6 +148,11 @@ void Outbox::OnPersisted(const absl::Status& status) {
     env_.executor.RunAfter(kRetryFullDisk, guard_.Wrap([this] { Persist(); }));
     return;
   }
+  if (absl::IsAborted(status)) {
+    stalled_ = std::string(status.message());
+    env_.log.Warning(absl::StrCat("nothing is decided here any more: ", stalled_));
+    return;
+  }
   env_.log.Error(absl::StrCat("the store failed, and nothing can be promised any longer: ",
                               status.ToString()));
   std::abort();

@@ -28,8 +28,9 @@ class Store {
   // a spec. DATA_LOSS: what is there cannot be read.
   virtual absl::StatusOr<StoredRun> Load() = 0;
 
-  // RESOURCE_EXHAUSTED: no space; the same update may be applied again later. Other errors: the
-  // store is not to be trusted any longer.
+  // RESOURCE_EXHAUSTED: no space; the same update may be applied again later. ABORTED: another
+  // coordinator leads the run by now; whoever owns the store ends this one's part. Other errors:
+  // the store is not to be trusted any longer.
   virtual absl::Status Apply(const RunUpdate& update) = 0;
 
   // At most `limit` headers from version `first` on, ascending.
@@ -63,9 +64,10 @@ class MemoryStore final : public Store {
 // Makes each of the run's outputs durable, then lets it take effect, strictly in order.
 //
 // Law: nothing of an output reaches a peer before its update is durable, and no later output
-// overtakes an earlier one. A full disk holds everything back, and is tried again every second; any
-// other failure of the store ends the process: what was promised could no longer be kept. Loop
-// thread; the store runs on the pool.
+// overtakes an earlier one. A full disk holds everything back, and is tried again every second; a
+// store that another coordinator has taken over holds everything back for good; any other failure
+// of the store ends the process: what was promised could no longer be kept. Loop thread; the store
+// runs on the pool.
 class Outbox {
  public:
   using Deliver = std::function<void(const RunOutput&)>;

@@ -84,6 +84,10 @@ class ComposeMaker {
           "[experiment] ramp: the number of containers is docker compose's to change, by "
           "`up --scale peer=N`; leave ramp out");
     }
+    if (!plan_.keys.speeds.empty()) {
+      return CannotBeContained(
+          "[experiment] speeds: one config is all peers'; run it here, or leave speeds out");
+    }
     if (!config_.data.sources.empty()) {
       return CannotBeContained(
           "[data] sources: a container has one place for data; set [data] path");

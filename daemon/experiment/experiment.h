@@ -44,6 +44,7 @@ struct ExperimentKeys {
   uint32_t parties = 0;  // 0: as many as [run] peers, or as the partition makes
   uint32_t hosts = 0;    // peers that host the parties as virtual ones; 0: each is a peer
   std::string ramp;      // "20:8,40:4": 8 peers from round 20 on
+  std::string speeds;    // "1,2,4,8": how many times slower each peer is; empty: as the run says
   FaultKeys faults;
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compression/base/names.h"
@@ -81,7 +82,21 @@ class FileReader {
 
   SettingChange ChangeOf(const std::string& section, const std::string& key,
                          const toml::node& node) const {
+    if (section == "experiment" && key == "speeds" && node.is_array()) {
+      return {section, key, SpeedsText(*node.as_array()), Place(node)};
+    }
     return {section, key, RawOf(node), Place(node)};
+  }
+
+  // The list as `atoll local --speeds` takes it; PlanRun checks what stands there.
+  static std::string SpeedsText(const toml::array& speeds) {
+    std::vector<std::string> parts;
+    for (const toml::node& one : speeds) {
+      const bool number = one.is_number();
+      parts.push_back(number ? absl::StrFormat("%.15g", one.value_or(0.0))
+                             : one.value_or<std::string>("what is no number"));
+    }
+    return absl::StrJoin(parts, ",");
   }
 
   absl::Status ReadExperimentSection() {

@@ -58,6 +58,7 @@ std::vector<ExperimentField> SettingFields(ExperimentKeys& keys) {
       {"experiment", "parties", WholeNumber{&keys.parties, 0, kMostParties}},
       {"experiment", "hosts", WholeNumber{&keys.hosts, 0, kMostHosts}},
       {"experiment", "ramp", Text{&keys.ramp, TextForm::kPlain, true}},
+      {"experiment", "speeds", Text{&keys.speeds, TextForm::kPlain, true}},
       {"faults", "kill_every", Span(&faults.kill_every, absl::ZeroDuration())},
       {"faults", "pause_every", Span(&faults.pause_every, absl::ZeroDuration())},
       {"faults", "cut_every", Span(&faults.cut_every, absl::ZeroDuration())},

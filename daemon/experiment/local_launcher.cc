@@ -51,6 +51,7 @@ std::vector<std::string> LocalLauncher::CommandOf(size_t run) const {
   std::vector<std::string> command = {program_, "local",   "--config", paths.config,
                                       "--dir",  paths.dir, "--json",   paths.report};
   if (!plan.keys.ramp.empty()) command.insert(command.end(), {"--ramp", plan.keys.ramp});
+  if (!plan.keys.speeds.empty()) command.insert(command.end(), {"--speeds", plan.keys.speeds});
   if (!lab_links_.empty()) command.insert(command.end(), {"--topology", TopologyPath(run)});
   AddFaults(plan.keys.faults, &command);
   return command;

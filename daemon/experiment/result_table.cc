@@ -48,6 +48,7 @@ std::vector<Column> Columns() {
       {"tokens", "tokens", &SettingRow::tokens, CountText, false},
       {"sent", "bytes", &SettingRow::bytes, FormatBytes, false},
       {"utilisation", "utilisation", &SettingRow::utilisation, Percent, false},
+      {"least busy", "least_busy", &SettingRow::least_busy, Percent, false},
       {"time", "wall_seconds", &SettingRow::wall_seconds, FormatSeconds, false},
   };
 }
@@ -119,6 +120,7 @@ std::vector<SettingRow> MakeTable(const std::vector<std::string>& settings, size
     row.epsilon = newest(&ResultRow::epsilon);
     row.utilisation =
         Over(own, [](const RunResult& result) { return result.Mean(&ResultRow::utilisation); });
+    row.least_busy = Over(own, [](const RunResult& result) { return result.least_busy; });
     row.tokens = Over(own, [](const RunResult& result) { return result.tokens(); });
     row.bytes = Over(own, [](const RunResult& result) { return result.bytes(); });
     row.wall_seconds = Over(own, [](const RunResult& result) { return result.wall_seconds; });

@@ -26,7 +26,7 @@ struct SettingRow {
   size_t seeds = 0;    // that have a result
   size_t planned = 0;  // of the experiment
   MeanAndSpread loss, own_mean, own_tenth, own_ninetieth, tokens, bytes, wall_seconds, epsilon,
-      utilisation;
+      utilisation, least_busy;
   // To the target loss, over the seeds that reached it.
   MeanAndSpread target_rounds, target_tokens, target_bytes;
 };

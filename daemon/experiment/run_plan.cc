@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/local/local_plan.h"
+#include "daemon/config/worker_program.h"
 #include "daemon/experiment/experiment_sections.h"
 
 namespace atolld {
@@ -150,6 +151,19 @@ class Placement {
   std::vector<ConfigOverride> overrides_;
 };
 
+absl::Status CheckSpeeds(const Experiment& experiment, const ExperimentSetting& setting,
+                         const RunPlan& plan) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(PlaceOfKey(experiment, setting, "experiment.speeds"), ": ", what));
+  };
+  const absl::StatusOr<std::vector<double>> speeds = ParseSpeeds(plan.keys.speeds);
+  if (!speeds.ok()) return wrong(speeds.status().message());
+  if (speeds->empty() || CanBeSlower(plan.config.model.kind)) return absl::OkStatus();
+  return wrong(absl::StrCat("speeds are of atoll-worker and the stub, and a model of kind '",
+                            plan.config.model.kind, "' has another worker"));
+}
+
 }  // namespace
 
 uint32_t MostPeersOf(const RunPlan& plan) {
@@ -181,6 +195,7 @@ absl::StatusOr<RunPlan> PlanRun(const Experiment& experiment, size_t index, uint
   overrides.insert(overrides.end(), placed.begin(), placed.end());
   ASSIGN_OR_RETURN(plan.config, ParseConfig(experiment.run_text, experiment.path, experiment.folder,
                                             ConfigUse::kLocal, overrides));
+  RETURN_IF_ERROR(CheckSpeeds(experiment, setting, plan));
   if (plan.keys.hosts != 0 && plan.config.parties.first != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         experiment.path, ": [parties] first is ", plan.config.parties.first,

@@ -97,6 +97,7 @@ absl::StatusOr<RunResult> MakeRunResult(const std::string& setting, uint64_t see
   result.codec = TextAt(json, "codec");
   result.state_digest = TextAt(json, "state_digest");
   result.wall_seconds = NumberAt(json, "wall_seconds").value_or(0);
+  result.least_busy = NumberAt(json, "least_busy");
   const double sent = NumberAt(json, "bytes_sent_per_peer_per_round").value_or(0);
   double contributions = 0;
   for (const absl::string_view line : absl::StrSplit(metrics, '\n', absl::SkipEmpty())) {
@@ -124,6 +125,7 @@ std::string ResultLine(const RunResult& result) {
                {"codec", result.codec},
                {"state_digest", result.state_digest},
                {"wall_seconds", result.wall_seconds},
+               {"least_busy", OrNull(result.least_busy)},
                {"rows", Json::array()}};
   for (const ResultRow& row : result.rows) {
     Json one = {{"version", row.version},
@@ -149,6 +151,7 @@ absl::StatusOr<RunResult> ParseResultLine(absl::string_view line) {
   result.codec = TextAt(json, "codec");
   result.state_digest = TextAt(json, "state_digest");
   result.wall_seconds = NumberAt(json, "wall_seconds").value_or(0);
+  result.least_busy = NumberAt(json, "least_busy");
   for (const Json& one : json["rows"]) {
     if (!one.is_object()) return absl::DataLossError("a line of results.jsonl is damaged");
     ResultRow row;

@@ -37,7 +37,8 @@ struct RunResult {
   std::string codec;
   std::string state_digest;  // hex
   double wall_seconds = 0;
-  std::vector<ResultRow> rows;  // by version, ascending
+  std::optional<double> least_busy;  // the least share of the time that one peer trained
+  std::vector<ResultRow> rows;       // by version, ascending
 
   // The newest that is known.
   std::optional<double> Newest(std::optional<double> ResultRow::*figure) const;

@@ -164,6 +164,10 @@ absl::StatusOr<uint64_t> FirstHeld(Files& files, const std::string& dir, const L
 // A coordinator on its way up is met soon; one that is away for a day is neither hammered nor
 // forgotten by the log.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+// From one of several coordinators to the next; and how many rounds through all of them take no
+// longer pauses: some six seconds, in which one takes over.
+constexpr absl::Duration kNextPause = absl::Milliseconds(10);
+constexpr int kSteadyRounds = 30;
 constexpr int kDialsBetweenLines = 12;  // a minute, at the longest pause
 
 // A Session that has lasted so long, longer than any pause, is sound, whatever the one before was.
@@ -287,10 +291,10 @@ absl::Status ReadHeaders(Files& files, const std::string& dir, uint64_t first, u
   return absl::OkStatus();
 }
 
-CoordinatorLink::CoordinatorLink(Env env, std::string address, absl::Duration failure_timeout,
-                                 Events events)
+CoordinatorLink::CoordinatorLink(Env env, std::vector<std::string> addresses,
+                                 absl::Duration failure_timeout, Events events)
     : env_(env),
-      address_(std::move(address)),
+      addresses_(std::move(addresses)),
       events_(std::move(events)),
       failure_timeout_(failure_timeout) {}
 
@@ -303,7 +307,7 @@ void CoordinatorLink::Start() {
 
 void CoordinatorLink::Dial() {
   if (leaving_ || resting_) return;
-  call_ = env_.transport.Dial(address_, "/atolld.v1.Membership/Session", absl::InfiniteDuration());
+  call_ = env_.transport.Dial(address(), "/atolld.v1.Membership/Session", absl::InfiniteDuration());
   Call::Events events;
   events.on_frame = guard_.Wrap([this](Frame frame) { OnFrame(frame); });
   events.on_closed = guard_.Wrap([this](absl::Status status) { OnClosed(status); });
@@ -321,7 +325,7 @@ void CoordinatorLink::OnFrame(const Frame& frame) {
   v1::CoordinatorMessage message;
   const absl::Status parsed = Unpack(frame, &message);
   if (!parsed.ok()) {
-    env_.log.Error(absl::StrCat("coordinator ", address_, ": ", parsed.message()));
+    env_.log.Error(absl::StrCat("coordinator ", address(), ": ", parsed.message()));
     OnClosed(absl::UnavailableError("the coordinator sent what is no message"));
     return;
   }
@@ -371,11 +375,11 @@ void CoordinatorLink::OnClosed(const absl::Status& status) {
     // Refuse has said why.
   } else if (was_up) {
     undialled_why_.clear();
-    env_.log.Warning(absl::StrCat("lost the coordinator at ", address_, " (", status.message(),
+    env_.log.Warning(absl::StrCat("lost the coordinator at ", address(), " (", status.message(),
                                   "); dialling again. ", events_.waits_for()));
   } else if (status.message() != undialled_why_ || failed_dials_ % kDialsBetweenLines == 0) {
     undialled_why_ = std::string(status.message());
-    env_.log.Info(absl::StrCat("no coordinator at ", address_, " yet; dialling again (",
+    env_.log.Info(absl::StrCat("no coordinator at ", address(), " yet; dialling again (",
                                status.message(), "). ", events_.waits_for()));
   }
   ScheduleRedial();
@@ -383,8 +387,13 @@ void CoordinatorLink::OnClosed(const absl::Status& status) {
 }
 
 void CoordinatorLink::ScheduleRedial() {
-  const int doublings = std::min(failed_dials_++, 10);
-  const absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
+  dialled_ = (dialled_ + 1) % addresses_.size();
+  const int others = static_cast<int>(addresses_.size()) - 1;
+  const int rounds = failed_dials_++ / (others + 1);
+  // Where one of several has to take over, that is waited for a while without a longer pause.
+  const int doublings = std::clamp(rounds - (others > 0 ? kSteadyRounds : 0), 0, 10);
+  absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
+  if (failed_dials_ % (others + 1) != 0) pause = kNextPause;  // the next may lead already
   env_.executor.RunAfter(pause, guard_.Wrap([this] {
     if (call_ == nullptr) Dial();
   }));
@@ -435,7 +444,7 @@ void CoordinatorLink::Refuse(const absl::Status& why) {
   refused_ = true;
   const std::string reason(why.message());
   if (reason != refused_why_ || failed_dials_ % kDialsBetweenLines == 0) {
-    env_.log.Error(absl::StrCat("the coordinator at ", address_, " is not believed: ", reason,
+    env_.log.Error(absl::StrCat("the coordinator at ", address(), " is not believed: ", reason,
                                 ". Nothing here has changed; dialling again"));
   }
   refused_why_ = reason;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -60,7 +61,9 @@ absl::Status ReadHeaders(Files& files, const std::string& dir, uint64_t first, u
 // The peer's end of its Session with the coordinator.
 //
 // It dials, says Hello, sends heartbeats, notices a silent coordinator, and redials for ever with a
-// growing pause: a peer trains on while the coordinator is away. What it sends while there is no
+// growing pause: a peer trains on while the coordinator is away. Where a run has several
+// coordinators, it goes from one address to the next until it meets the one that leads; the others
+// turn it away with UNAVAILABLE. What it sends while there is no
 // Session is dropped; whoever needs an answer says it again after the next Welcome. Loop thread.
 class CoordinatorLink {
  public:
@@ -79,13 +82,17 @@ class CoordinatorLink {
   // later.
   static constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
-  CoordinatorLink(Env env, std::string address, absl::Duration failure_timeout, Events events);
+  // `addresses`: of the coordinator, or of all that may lead; one at least.
+  CoordinatorLink(Env env, std::vector<std::string> addresses, absl::Duration failure_timeout,
+                  Events events);
   ~CoordinatorLink();
 
   void Start();
   bool up() const { return welcomed_ && !resting_; }
   // Why the run waits, as the coordinator has said last; empty: it does not.
   const std::string& waiting_for() const { return waiting_for_; }
+  // Of the coordinator that the Session is with, or that is dialled.
+  const std::string& address() const { return addresses_[dialled_]; }
   void Send(const v1::PeerMessage& message);
   void SendProgress();  // beside the heartbeats, where the figures should be exact
 
@@ -113,10 +120,11 @@ class CoordinatorLink {
   void SayGoodbye(const std::string& reason);
 
   const Env env_;
-  const std::string address_;
+  const std::vector<std::string> addresses_;
   const Events events_;
 
   // Loop thread.
+  size_t dialled_ = 0;              // of addresses_
   absl::Duration failure_timeout_;  // as configured, then as the Welcome says
   std::unique_ptr<Call> call_;
   bool welcomed_ = false;

@@ -7,10 +7,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "daemon/config/data_config.h"
+#include "daemon/config/store_rules.h"
 #include "daemon/peer/peer_credentials.h"
 #include "daemon/replica/state/branch_file.h"
 #include "membership/history/header.h"
@@ -61,7 +63,7 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
               KeeperEvents()),
       runner_(env_, config.peer.id, config.peer.dir, keeper_, trainer_, RunnerEvents()),
       failure_timeout_(config.membership.failure_timeout),
-      link_(env_, config.coordinator.address, config.membership.failure_timeout, LinkEvents()),
+      link_(env_, CoordinatorAddresses(config), config.membership.failure_timeout, LinkEvents()),
       worker_(env_, trainer_, keeper_, runner_,
               WorkerLink::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
                                  [this](absl::Status status) { Break(status); },
@@ -180,7 +182,8 @@ absl::Status Peer::Start() {
   env_.log.Info(absl::StrCat("peer ", config_.peer.id,
                              listener_ == nullptr ? std::string(" dials out only")
                                                   : absl::StrCat(" listens on ", address()),
-                             "; coordinator ", config_.coordinator.address));
+                             "; coordinator ",
+                             absl::StrJoin(CoordinatorAddresses(config_), " or ")));
   link_.Start();
   return absl::OkStatus();
 }
@@ -499,7 +502,7 @@ void Peer::NoteCommitted(const v1::EntryHeader& header) {
 
 void Peer::Tell(v1::MachineStatus* status) const {
   status->set_peer(config_.peer.id);
-  status->set_coordinator(config_.coordinator.address);
+  status->set_coordinator(link_.address());
   status->set_connected(link_.up());
   *status->mutable_progress() = progress();
   status->set_role(config_.peer.role);

@@ -91,6 +91,7 @@ class Peer {
   VirtualParties* parties() { return parties_.get(); }
   std::string run_id() const;  // empty: it has heard of none, and holds none
   bool connected() const { return link_.up(); }
+  const std::string& coordinator() const { return link_.address(); }
   uint64_t tokens() const { return runner_.tokens(); }  // trained since the daemon's start
 
  private:

@@ -49,7 +49,8 @@ absl::StatusOr<SigningKey> OwnSigningKey(Env env, const std::string& dir) {
   return made;
 }
 
-CertificateRenewal::CertificateRenewal(Env env, std::string coordinator, std::string folder)
+CertificateRenewal::CertificateRenewal(Env env, std::function<std::string()> coordinator,
+                                       std::string folder)
     : env_(env), coordinator_(std::move(coordinator)), folder_(std::move(folder)) {}
 
 CertificateRenewal::~CertificateRenewal() = default;
@@ -70,7 +71,7 @@ void CertificateRenewal::Check() {
 }
 
 void CertificateRenewal::Ask(const std::string& signing_request) {
-  call_ = env_.transport.Dial(coordinator_, kRenew, kPatience);
+  call_ = env_.transport.Dial(coordinator_(), kRenew, kPatience);
   Call::Events events;
   events.on_frame = guard_.Wrap([this](const Frame& frame) { OnAnswer(frame); });
   events.on_closed = guard_.Wrap([this](const absl::Status& status) {

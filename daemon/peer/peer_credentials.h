@@ -2,6 +2,7 @@
 // which is renewed in time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,8 +25,9 @@ absl::StatusOr<SigningKey> OwnSigningKey(Env env, const std::string& dir);
 // Loop thread; files are read and written on the pool.
 class CertificateRenewal {
  public:
-  // `folder`: the peer's credentials. `coordinator`: its address.
-  CertificateRenewal(Env env, std::string coordinator, std::string folder);
+  // `folder`: the peer's credentials. `coordinator`: the address of the one that leads, whenever
+  // it is asked for.
+  CertificateRenewal(Env env, std::function<std::string()> coordinator, std::string folder);
   ~CertificateRenewal();
 
   // Looks whether a renewal is due, and asks for it; what fails is logged, and tried at the next
@@ -39,7 +41,7 @@ class CertificateRenewal {
   void Over();
 
   Env env_;
-  const std::string coordinator_;
+  const std::function<std::string()> coordinator_;
   const std::string folder_;
   bool busy_ = false;
   Executor::TimerId next_ = 0;

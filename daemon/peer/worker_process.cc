@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
@@ -82,6 +83,10 @@ void WorkerProcess::Launch() {
   const std::string& kind = spec_.model().kind();
   if (settings_.program.empty()) program_ = FindWorkerProgram(kind, settings_.program_folder);
   if (ready.ok() && program_.empty()) ready = absl::FailedPreconditionError(NoWorkerText(kind));
+  if (ready.ok() && settings_.slower != 1 && !CanBeSlower(kind)) {
+    ready = absl::FailedPreconditionError(
+        absl::StrCat("[worker] slower must be 1 with a model of kind '", kind, "'"));
+  }
   if (!ready.ok()) {
     const std::string why(ready.message());
     env_.executor.Post(guard_.Wrap([this, why] { OnGone(why); }));
@@ -91,6 +96,10 @@ void WorkerProcess::Launch() {
   options.arguments = {program_, "--socket", settings_.socket};
   if (settings_.device != "auto") {
     options.arguments.insert(options.arguments.end(), {"--device", settings_.device});
+  }
+  if (settings_.slower != 1) {
+    options.arguments.insert(options.arguments.end(),
+                             {"--slower", absl::StrFormat("%.17g", settings_.slower)});
   }
   // libgomp's threads would spin between libtorch's loops and take the processors from OpenBLAS'.
   if (std::getenv(kWaitPolicy) == nullptr) options.environment = {{kWaitPolicy, "PASSIVE"}};

@@ -33,6 +33,7 @@ class WorkerProcess : public Worker {
     std::string socket;                     // "unix:/path"
     uint32_t threads;
     std::string device = "auto";  // where the worker trains
+    double slower = 1;            // its steps last so many times what they take
   };
 
   WorkerProcess(Env env, Settings settings);

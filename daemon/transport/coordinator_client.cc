@@ -9,7 +9,10 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "atoll/v1/admin.grpc.pb.h"
@@ -24,8 +27,12 @@
 namespace atolld {
 
 struct AdminClient::Connection {
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<v1::Admin::Stub> stub;
+  struct Way {
+    std::string address;
+    std::unique_ptr<v1::Admin::Stub> stub;
+  };
+  std::vector<Way> ways;  // one a coordinator
+  size_t way = 0;         // that answered last, or is asked next
   std::mutex mutex;
   bool cancelled = false;                   // guarded by mutex
   grpc::ClientContext* watching = nullptr;  // guarded by mutex: of the WatchRun that goes on
@@ -35,6 +42,20 @@ namespace {
 
 // A look at what kept a question from being answered; nothing is waited for that long again.
 constexpr absl::Duration kLookPatience = absl::Seconds(2);
+
+// Of several coordinators: for one's answer, in which one takes over, and between two rounds.
+constexpr absl::Duration kOneOfSeveral = absl::Seconds(3);
+constexpr absl::Duration kTakeover = absl::Seconds(6);
+constexpr absl::Duration kBetweenRounds = absl::Milliseconds(200);
+
+std::vector<std::string> AddressesOf(const CoordinatorAccess& access) {
+  std::vector<std::string> addresses;
+  for (const absl::string_view one : absl::StrSplit(access.address, ',', absl::SkipWhitespace())) {
+    addresses.emplace_back(absl::StripAsciiWhitespace(one));
+  }
+  if (addresses.empty()) addresses.push_back(access.address);
+  return addresses;
+}
 
 // "no coordinator answers at ADDRESS: connection refused: nothing listens there"
 absl::Status NobodyAnswers(const CoordinatorAccess& access, const grpc::Status& status) {
@@ -74,18 +95,41 @@ absl::Status ForPeople(const CoordinatorAccess& access, const grpc::Status& stat
   }
 }
 
-// One question and its answer, within `patience`.
-template <typename Response, typename Request>
-absl::StatusOr<Response> Ask(v1::Admin::Stub& stub, const CoordinatorAccess& access,
+// Another coordinator may lead, and answer.
+bool MayLeadElsewhere(grpc::StatusCode code) {
+  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED ||
+         code == grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
+// One question and its answer, within `patience` of each coordinator.
+template <typename Connection, typename Response, typename Request>
+absl::StatusOr<Response> Ask(Connection& connection, const CoordinatorAccess& access,
                              absl::Duration patience, const Request& request,
                              grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*,
                                                                      const Request&, Response*)) {
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineIn(patience));
-  Response answer;
-  const grpc::Status status = (stub.*method)(&context, request, &answer);
-  if (!status.ok()) return ForPeople(access, status);
-  return answer;
+  const size_t ways = connection.ways.size();
+  const absl::Duration one = ways == 1 ? patience : std::min(patience, kOneOfSeveral);
+  const absl::Time end = absl::Now() + std::min(patience, kTakeover);
+  std::vector<std::string> failures(ways);
+  for (size_t tried = 1;; ++tried) {
+    const auto& way = connection.ways[connection.way];
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineIn(one));
+    Response answer;
+    const grpc::Status status = ((*way.stub).*method)(&context, request, &answer);
+    if (status.ok()) return answer;
+    const bool last = tried >= ways && (ways == 1 || absl::Now() >= end);
+    if (!MayLeadElsewhere(status.error_code()) || ways == 1) {
+      return ForPeople({way.address, access.identity}, status);
+    }
+    failures[connection.way] = absl::StrCat(way.address, ": ", status.error_message());
+    if (last) {
+      return absl::UnavailableError(
+          absl::StrCat("no coordinator that leads answers: ", absl::StrJoin(failures, "; ")));
+    }
+    connection.way = (connection.way + 1) % ways;
+    if (tried % ways == 0) absl::SleepFor(kBetweenRounds);
+  }
 }
 
 }  // namespace
@@ -95,9 +139,11 @@ AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
   QuietGrpcLog();
   const auto tls =
       access_.identity.empty() ? nullptr : MakeTlsCredentials(access_.identity).channel;
-  connection_->channel =
-      MakeChannel(access_.address, Role::kCoordinator, tls, ClientArguments(patience_));
-  connection_->stub = v1::Admin::NewStub(connection_->channel);
+  for (const std::string& address : AddressesOf(access_)) {
+    connection_->ways.push_back(
+        {address, v1::Admin::NewStub(
+                      MakeChannel(address, Role::kCoordinator, tls, ClientArguments(patience_)))});
+  }
 }
 
 AdminClient::~AdminClient() = default;
@@ -106,24 +152,23 @@ absl::StatusOr<v1::RunStatus> AdminClient::ShowRun(uint64_t first_version, uint3
   v1::ShowRunRequest request;
   request.set_first_version(first_version);
   request.set_limit(limit);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::ShowRun);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::ShowRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::PauseRun(const std::string& reason) {
   v1::PauseRunRequest request;
   request.set_reason(reason);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::PauseRun);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::PauseRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::ResumeRun() {
-  return Ask(*connection_->stub, access_, patience_, v1::ResumeRunRequest(),
-             &v1::Admin::Stub::ResumeRun);
+  return Ask(*connection_, access_, patience_, v1::ResumeRunRequest(), &v1::Admin::Stub::ResumeRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::StopRun(const std::string& reason) {
   v1::StopRunRequest request;
   request.set_reason(reason);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::StopRun);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::StopRun);
 }
 
 absl::StatusOr<v1::PeerStatus> AdminClient::DrainPeer(const std::string& peer,
@@ -131,7 +176,7 @@ absl::StatusOr<v1::PeerStatus> AdminClient::DrainPeer(const std::string& peer,
   v1::DrainPeerRequest request;
   request.set_peer(peer);
   request.set_reason(reason);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::DrainPeer);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::DrainPeer);
 }
 
 absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
@@ -140,7 +185,7 @@ absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
   request.set_peer(peer);
   request.set_reason(reason);
   request.set_undo(undo);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::EvictPeer);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::EvictPeer);
 }
 
 absl::Status AdminClient::WatchRun(absl::Duration interval,
@@ -158,7 +203,7 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
     if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
     connection_->watching = &context;
   }
-  const auto reader = connection_->stub->WatchRun(&context, request);
+  const auto reader = connection_->ways[connection_->way].stub->WatchRun(&context, request);
   v1::RunStatus status;
   bool wanted = true;
   while (wanted && reader->Read(&status)) wanted = on_status(status);
@@ -168,31 +213,31 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
   connection_->watching = nullptr;
   if (!wanted) return absl::OkStatus();
   if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
-  return ForPeople(access_, end);
+  return ForPeople({connection_->ways[connection_->way].address, access_.identity}, end);
 }
 
 absl::StatusOr<v1::CreateTokenResponse> AdminClient::CreateToken(
     const v1::CreateTokenRequest& request) {
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::CreateToken);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::CreateToken);
 }
 
 absl::StatusOr<v1::ListTokensResponse> AdminClient::ListTokens() {
-  return Ask(*connection_->stub, access_, patience_, v1::ListTokensRequest(),
+  return Ask(*connection_, access_, patience_, v1::ListTokensRequest(),
              &v1::Admin::Stub::ListTokens);
 }
 
 absl::StatusOr<v1::TokenStatus> AdminClient::RevokeToken(const std::string& serial) {
   v1::RevokeTokenRequest request;
   request.set_serial(serial);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::RevokeToken);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::RevokeToken);
 }
 
 absl::StatusOr<std::vector<v1::Account>> AdminClient::ListAccounts() {
   std::vector<v1::Account> accounts;
   v1::ListAccountsRequest request;
   do {
-    ASSIGN_OR_RETURN(v1::ListAccountsResponse page, Ask(*connection_->stub, access_, patience_,
-                                                        request, &v1::Admin::Stub::ListAccounts));
+    ASSIGN_OR_RETURN(v1::ListAccountsResponse page, Ask(*connection_, access_, patience_, request,
+                                                        &v1::Admin::Stub::ListAccounts));
     for (v1::Account& one : *page.mutable_accounts()) accounts.push_back(std::move(one));
     request.set_after(page.next());
   } while (!request.after().empty());
@@ -202,16 +247,15 @@ absl::StatusOr<std::vector<v1::Account>> AdminClient::ListAccounts() {
 absl::StatusOr<v1::Receipt> AdminClient::IssueReceipt(const std::string& peer) {
   v1::IssueReceiptRequest request;
   request.set_peer(peer);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::IssueReceipt);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::IssueReceipt);
 }
 
 absl::StatusOr<std::vector<v1::IdentityStatus>> AdminClient::ListIdentities() {
   std::vector<v1::IdentityStatus> identities;
   v1::ListIdentitiesRequest request;
   do {
-    ASSIGN_OR_RETURN(
-        v1::ListIdentitiesResponse page,
-        Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::ListIdentities));
+    ASSIGN_OR_RETURN(v1::ListIdentitiesResponse page, Ask(*connection_, access_, patience_, request,
+                                                          &v1::Admin::Stub::ListIdentities));
     for (v1::IdentityStatus& one : *page.mutable_identities()) {
       identities.push_back(std::move(one));
     }
@@ -225,7 +269,7 @@ absl::StatusOr<v1::RevokeIdentityResponse> AdminClient::RevokeIdentity(const std
   v1::RevokeIdentityRequest request;
   request.set_identity(identity);
   request.set_reason(reason);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::RevokeIdentity);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::RevokeIdentity);
 }
 
 void AdminClient::Cancel() {
@@ -239,7 +283,7 @@ absl::StatusOr<v1::ListHeadersResponse> AdminClient::ListHeaders(uint64_t first_
   v1::ListHeadersRequest request;
   request.set_first_version(first_version);
   request.set_limit(limit);
-  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::ListHeaders);
+  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::ListHeaders);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -262,27 +306,33 @@ absl::StatusOr<Response> AskUntilAnswered(
     absl::Duration patience) {
   QuietGrpcLog();
   const auto tls = MakeTlsCredentials(access.identity).channel;
-  const auto channel =
-      MakeChannel(access.address, Role::kCoordinator, tls, ClientArguments(kOneTry));
-  const auto stub = v1::Membership::NewStub(channel);
+  const std::vector<std::string> addresses = AddressesOf(access);
+  const bool several = addresses.size() > 1;
+  std::vector<std::unique_ptr<v1::Membership::Stub>> stubs;
+  for (const std::string& one : addresses) {
+    stubs.push_back(v1::Membership::NewStub(
+        MakeChannel(one, Role::kCoordinator, tls, ClientArguments(kOneTry))));
+  }
   const absl::Time end = absl::Now() + patience;
-  while (true) {
+  for (size_t tried = 0;; ++tried) {
+    const std::string& address = addresses[tried % addresses.size()];
+    v1::Membership::Stub& stub = *stubs[tried % addresses.size()];
     grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(std::min(kOneTry, patience)));
-    context.set_wait_for_ready(true);  // an address that refuses may listen in a moment
+    context.set_deadline(DeadlineIn(std::min(several ? kOneOfSeveral : kOneTry, patience)));
+    context.set_wait_for_ready(!several);  // an address that refuses may listen in a moment
     Response response;
-    const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+    const grpc::Status status = (stub.*method)(&context, request, &response);
     if (status.ok()) return response;
     if (!MayPass(status.error_code())) {
-      return absl::Status(
-          FromGrpc(status).code(),
-          absl::StrCat("the coordinator at ", access.address, ": ", status.error_message()));
+      return absl::Status(FromGrpc(status).code(), absl::StrCat("the coordinator at ", address,
+                                                                ": ", status.error_message()));
     }
-    const ProbedServer server{access.address, Role::kCoordinator, "", std::nullopt};
+    if (tried + 1 < addresses.size()) continue;  // the next may lead
+    const ProbedServer server{address, Role::kCoordinator, "", std::nullopt};
     const absl::Status why = ProbeServerWith(server, access.identity, kLookPatience);
     if (absl::IsFailedPrecondition(why) || absl::Now() >= end) {
       const std::string line =
-          absl::StrCat("no coordinator answers at ", access.address, ": ",
+          absl::StrCat("no coordinator answers at ", address, ": ",
                        why.ok() ? absl::string_view(status.error_message()) : why.message());
       return absl::IsFailedPrecondition(why) ? absl::FailedPreconditionError(line)
                                              : absl::UnavailableError(line);
@@ -405,7 +455,10 @@ absl::Status MeasureFailed(const CoordinatorAccess& access, const absl::Status& 
 
 }  // namespace
 
-absl::StatusOr<LineSpeed> MeasureLine(const CoordinatorAccess& access, absl::Duration patience) {
+namespace {
+
+// To one coordinator.
+absl::StatusOr<LineSpeed> MeasureLineTo(const CoordinatorAccess& access, absl::Duration patience) {
   QuietGrpcLog();
   const auto tls = access.identity.empty() ? nullptr : MakeTlsCredentials(access.identity).channel;
   const auto stub = v1::Membership::NewStub(
@@ -431,6 +484,17 @@ absl::StatusOr<LineSpeed> MeasureLine(const CoordinatorAccess& access, absl::Dur
     up = NextMeasured(up, speed.up, once->up);
     down = NextMeasured(down, speed.down, once->down);
   }
+}
+
+}  // namespace
+
+absl::StatusOr<LineSpeed> MeasureLine(const CoordinatorAccess& access, absl::Duration patience) {
+  absl::StatusOr<LineSpeed> speed;
+  for (const std::string& address : AddressesOf(access)) {
+    speed = MeasureLineTo({address, access.identity}, patience);
+    if (!absl::IsUnavailable(speed.status())) break;  // it leads
+  }
+  return speed;
 }
 
 }  // namespace atolld

@@ -1,8 +1,9 @@
 // What the command line, and a machine that joins, ask of a coordinator. Blocking.
 //
 // Every error is one line for people: UNAVAILABLE "no coordinator answers at ADDRESS: WHY", where
-// WHY is as connection_failure.h has it, or what the coordinator said. An AdminClient is one
-// thread's at a time, but for Cancel.
+// WHY is as connection_failure.h has it, or what the coordinator said. Where a run has several
+// coordinators, the next address is asked until the one that leads answers, for some seconds, in
+// which another one takes over. An AdminClient is one thread's at a time, but for Cancel.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@
 namespace atolld {
 
 struct CoordinatorAccess {
-  std::string address;   // "host:port" or "unix:/path"
+  std::string address;   // "host:port" or "unix:/path"; of several coordinators all, with commas
   std::string identity;  // folder of the administrator's credentials; empty: plain text
 };
 

@@ -276,6 +276,9 @@ absl::Status CheckFragments(const v1::RunSpec& spec, const v1::Manifest& manifes
     return absl::InvalidArgumentError(
         absl::StrCat(what, " has no meaning with [mode] fragments = ", fragments));
   };
+  if (spec.outer().rule() == "delayed_nesterov") {
+    return refuse("a count of updates, which are of other values from entry to entry,");
+  }
   if (spec.inner().control_variates()) return refuse("a control variate, which is of all values,");
   if (spec.privacy().masked()) return refuse("a mask, whose steps follow from the mean before,");
   if (spec.privacy().clip_bits() != 0) return refuse("noise for an update's whole length");

@@ -248,6 +248,7 @@ void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
     for (const std::string& target : model.lora_targets()) builder.Bytes(target);
     builder.Bytes(model.base_digest());
   }
+  if (model.base_bits() != 0) builder.Bytes("base_bits").U64(model.base_bits());
   if (model.from_file()) builder.Bytes("from_file");
   if (!model.local().empty()) {
     builder.Bytes("local").U64(static_cast<uint64_t>(model.local_size()));

@@ -9,6 +9,7 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
@@ -38,9 +39,33 @@ using Scalars = std::map<std::string, float>;
 
 // What the header alone leads to, by name.
 struct OwnScalars {
-  Scalars exact;   // the same bits on every machine
-  Scalars nearly;  // made by exp and cos
+  Scalars exact;       // the same bits on every machine
+  Scalars nearly;      // made by exp and cos
+  double factors = 0;  // the sum of f_i
 };
+
+// N of "delayed_nesterov".
+double BufferOf(const v1::RunSpec& spec) { return std::max<uint32_t>(1, spec.outer().buffer()); }
+
+bool GathersUpdates(const v1::RunSpec& spec) { return spec.outer().rule() == "delayed_nesterov"; }
+
+double Counted(const v1::RunSpec& spec, const OwnScalars& own) {
+  return std::min(BufferOf(spec), own.factors);
+}
+
+float RestOf(const v1::RunSpec& spec, float due, float waiting) {
+  return due == 0 ? 0 : static_cast<float>(double{waiting} / BufferOf(spec));
+}
+
+// What follows from the header before too.
+Scalars GatheredScalars(const v1::RunSpec& spec, const v1::EntryHeader* previous, double counted) {
+  const double before = previous == nullptr ? 0 : Find(*previous, kWaitingScalar).value_or(0.0f);
+  const auto gathered = static_cast<float>(before + counted);
+  const double buffer = BufferOf(spec);
+  const float due = double{gathered} >= buffer ? 1 : 0;
+  const float waiting = due == 0 ? gathered : static_cast<float>(double{gathered} - buffer);
+  return {{kDueScalar, due}, {kRestScalar, RestOf(spec, due, waiting)}, {kWaitingScalar, waiting}};
+}
 
 double Discount(const v1::RunSpec& spec, double age) {
   const double cutoff = CountsAges(spec) ? spec.mode().age_cutoff() : 0;
@@ -51,22 +76,16 @@ double Discount(const v1::RunSpec& spec, double age) {
 
 OwnScalars OwnScalarsOf(const v1::RunSpec& spec, const v1::EntryHeader& header) {
   OwnScalars own;
-  double factors = 0;
   double tokens = 0;
   double aged = 0;
   for (const v1::Contributor& contributor : header.contributors()) {
     const auto counted = static_cast<double>(std::max<uint64_t>(1, contributor.tokens()));
-    factors += AgeFactor(spec, contributor.age());
+    own.factors += AgeFactor(spec, contributor.age());
     tokens += counted;
     aged += counted * contributor.age();
   }
-  if (spec.outer().rule() == "delayed_nesterov") {
-    const uint64_t every = std::max<uint32_t>(1, spec.outer().buffer());
-    const uint64_t fragments = std::max<uint32_t>(1, spec.mode().fragments());
-    const uint64_t number = (header.version() - 1) / fragments + 1;
-    own.exact[kDueScalar] = number % every == 0 ? 1.0f : 0.0f;
-    own.nearly[kShareScalar] =
-        static_cast<float>(std::min(1.0, factors / static_cast<double>(every)));
+  if (GathersUpdates(spec)) {
+    own.nearly[kShareScalar] = static_cast<float>(Counted(spec, own) / BufferOf(spec));
   }
   if (spec.outer().rule() == "cgad") {
     const auto age = static_cast<float>(tokens > 0 ? aged / tokens : 0);
@@ -106,6 +125,28 @@ absl::Status Wrong(const std::string& name, const std::optional<float>& value,
                    value ? absl::StrCat(" is ", *value) : std::string(" is missing"), "; ", right));
 }
 
+// How many updates waited before is not known here, so that the count is held to its range.
+absl::Status CheckGathered(const v1::RunSpec& spec, const v1::EntryHeader& header, double counted) {
+  if (!GathersUpdates(spec)) return absl::OkStatus();
+  const std::optional<float> due = Find(header, kDueScalar);
+  const std::optional<float> waiting = Find(header, kWaitingScalar);
+  const std::optional<float> rest = Find(header, kRestScalar);
+  if (!due || (*due != 0 && *due != 1)) return Wrong(kDueScalar, due, "it must be 0 or 1");
+  // All that the entry counts waits, unless the momentum has taken a part of it.
+  const double near = kNearly * BufferOf(spec);
+  const double least = *due == 0 ? counted - near : 0;
+  const double most = *due == 0 ? BufferOf(spec) : counted + near;
+  if (!waiting || !(double{*waiting} >= least && double{*waiting} <= most)) {
+    return Wrong(kWaitingScalar, waiting,
+                 absl::StrCat("by its contributors it must be from ", least, " to ", most));
+  }
+  const float right = RestOf(spec, *due, *waiting);
+  if (rest && absl::bit_cast<uint32_t>(*rest) == absl::bit_cast<uint32_t>(right)) {
+    return absl::OkStatus();
+  }
+  return Wrong(kRestScalar, rest, absl::StrCat("by what waits it is ", right));
+}
+
 absl::Status CheckGapScalars(const v1::RunSpec& spec, const v1::EntryHeader& header) {
   const std::optional<float> gap = Find(header, kGapScalar);
   const std::optional<float> length = Find(header, kMeanLengthScalar);
@@ -142,6 +183,10 @@ void AddStepScalars(const v1::RunSpec& spec, const v1::EntryHeader* previous, do
   const OwnScalars own = OwnScalarsOf(spec, *header);
   Scalars added = own.exact;
   added.insert(own.nearly.begin(), own.nearly.end());
+  if (GathersUpdates(spec)) {
+    const Scalars gathered = GatheredScalars(spec, previous, Counted(spec, own));
+    added.insert(gathered.begin(), gathered.end());
+  }
   if (spec.mode().gap_penalty()) {
     const Scalars gap = GapScalars(previous, squared_mean);
     added.insert(gap.begin(), gap.end());
@@ -174,6 +219,7 @@ absl::Status CheckStepScalars(const v1::RunSpec& spec, const v1::EntryHeader& he
   if (spec.mode().momentum_clip_bits() == 0 && Find(header, kMomentumClipScalar)) {
     return absl::InvalidArgumentError("it clips the momentum, and the run does not");
   }
+  RETURN_IF_ERROR(CheckGathered(spec, header, Counted(spec, own)));
   return CheckGapScalars(spec, header);
 }
 

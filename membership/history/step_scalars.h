@@ -7,16 +7,21 @@
 // once:
 //
 //   f_i      = exp(-a g_i)                     1 in the other modes
-//   due      = 1 if the entry is an N-th one, else 0; entry v is the ((v - 1) div F + 1)-th of its
-//              fragment, F the run's fragments (1 without), and an N-th one where N divides that
-//   share    = min(1, (sum of f_i) / N)        the mean of k updates counts as k of N
+//   counted  = min(N, sum of f_i)              the mean of k updates counts as k of N
+//   gathered = counted + waiting of the header before, 0 without one; rounded to fp32
+//   due      = 1 if gathered >= N, else 0
+//   waiting  = gathered - N if it is due, else gathered
+//   share    = counted / N
+//   rest     = waiting / N if it is due, else 0
 //   age      = (sum of n_i g_i) / (sum of n_i)
 //   discount = exp(-a age) (1 + cos(pi age / cutoff)) / 2; without a cutoff exp(-a age); 0 from the
 //              cutoff on
 //
-// "due" and "share" are those of rule "delayed_nesterov", N its buffer; "age" and "discount" those
-// of "cgad". The gate (1 + cos) / 2 is this project's: the paper's abstract (arXiv:2605.09126) says
-// no more than that a cosine leads to 0 at the cutoff.
+// "due", "waiting", "share" and "rest" are those of rule "delayed_nesterov", N its buffer; "age"
+// and "discount" those of "cgad". "waiting" is how many updates delta_sum holds after the entry's
+// step: updates are counted and not entries, since several may share one. A branch counts from 0,
+// even if its parent's delta_sum came along. The gate (1 + cos) / 2 is this project's: the paper's
+// abstract (arXiv:2605.09126) says no more than that a cosine leads to 0 at the cutoff.
 //
 // With the gap penalty each entry tells mean_length = |D|, the length of its own mean, and
 // usual_length, which goes a tenth of the way from the one before to it (the first is mean_length
@@ -31,7 +36,8 @@
 // computes a Lambda of its own; its public code takes a constant, 1 where nothing is set.
 //
 // exp and cos may differ in the last bit between machines, so that what they lead to is checked to
-// a millionth; all else exactly. Pure functions, any thread.
+// a millionth; all else exactly. Nobody computes "due" again where a last bit might decide it: it
+// holds as the header says. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +49,7 @@ namespace atolld {
 
 // Beside those that steps use (optimizer/outer_rule.h).
 inline constexpr char kAgeScalar[] = "age";
+inline constexpr char kWaitingScalar[] = "waiting";
 inline constexpr char kMeanLengthScalar[] = "mean_length";
 inline constexpr char kUsualLengthScalar[] = "usual_length";
 

@@ -219,32 +219,47 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
             {},
             ""};
   }
+  judge_.SeeLines(*links);
   const Candidate kept = Make(question, kept_.shape, KeptRates(links, reduces, question.most));
-  Candidate best = kept;
-  for (const PlanShape shape :
-       {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
-    if (kind_ != PlanKind::kAuto && ByRegion(shape) != (kind_ == PlanKind::kRegions)) continue;
-    Candidate other = Make(question, shape,
-                           Weighted(shape) ? ByRates(*links, reduces, question.most)
-                                           : EqualFirst(reduces, question.most));
-    if (other.prediction.seconds < best.prediction.seconds) best = std::move(other);
-  }
+  const Candidate best = judge_.judging() ? kept : Best(question, kept);
   const bool change = Saves(kept, best);
   const Candidate& chosen = change ? best : kept;
   if (ByRegion(chosen.shape)) regions_tried_ = true;
-  std::optional<ChosenPlan> trial = ChooseTrial(question, kept, change);
+  std::optional<ChosenPlan> trial;
+  if (!judge_.judging()) trial = ChooseTrial(question, kept, change);
   if (trial) return *std::move(trial);
-  ChosenPlan plan{chosen.shape, chosen.bandwidths, bounds.grouping, chosen.prediction, ""};
+  ChosenPlan plan{chosen.shape, chosen.bandwidths, bounds.grouping, chosen.prediction,
+                  std::exchange(taken_back_, "")};
   if (change) {
-    plan.change = absl::StrFormat(
-        "the plan is now %s%s, predicted to take %.2f s (%s); as before it would take %.2f s (%s)",
-        PlanShapeName(chosen.shape), chosen.shape == kept_.shape ? " with other shards" : "",
-        chosen.prediction.seconds, chosen.prediction.bottleneck, kept.prediction.seconds,
-        kept.prediction.bottleneck);
+    judge_.Begin(chosen.shape, chosen.prediction.seconds);
+    former_ = kept_;
+    absl::StrAppendFormat(
+        &plan.change,
+        "%sthe plan is now %s%s, predicted to take %.2f s (%s); as before it would take %.2f s "
+        "(%s)",
+        plan.change.empty() ? "" : "; ", PlanShapeName(chosen.shape),
+        chosen.shape == kept_.shape ? " with other shards" : "", chosen.prediction.seconds,
+        chosen.prediction.bottleneck, kept.prediction.seconds, kept.prediction.bottleneck);
     kept_ = {chosen.shape, NamedRates(*links, chosen.shape, chosen.bandwidths)};
   }
   shares_ = ArrivingShares(chosen.traffic);
   return plan;
+}
+
+// Of what is not refuted. `kept` if nothing is faster.
+PlanChoice::Candidate PlanChoice::Best(const Question& question, const Candidate& kept) const {
+  Candidate best = kept;
+  for (const PlanShape shape :
+       {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
+    if (kind_ != PlanKind::kAuto && ByRegion(shape) != (kind_ == PlanKind::kRegions)) continue;
+    if (judge_.Refuted(shape)) continue;
+    Candidate other =
+        Make(question, shape,
+             Weighted(shape) ? ByRates(*question.links, question.reduces, question.most)
+                             : EqualFirst(question.reduces, question.most));
+    if (other.prediction.seconds < best.prediction.seconds) best = std::move(other);
+  }
+  return best;
 }
 
 bool PlanChoice::Saves(const Candidate& before, const Candidate& after) {
@@ -260,8 +275,18 @@ void PlanChoice::NoteArrived(double update_bytes, double mean_bytes) {
 void PlanChoice::NoteSeconds(double seconds, bool disturbed) {
   const bool faster = seconds <= (1 - kLeastShare) * last_seconds_;
   last_seconds_ = seconds;
-  if (!trial_) return;
-  if (faster) kept_ = trial_->plan;
+  if (trial_) return NoteTrial(seconds, faster, disturbed);
+  if (judge_.Note(seconds, disturbed) != ChangeJudge::Verdict::kTakenBack) return;
+  kept_ = former_;
+  taken_back_ =
+      absl::StrCat("the plan is ", PlanShapeName(kept_.shape), " again: ", judge_.Reason());
+}
+
+void PlanChoice::NoteTrial(double seconds, bool faster, bool disturbed) {
+  if (faster) {
+    kept_ = trial_->plan;
+    judge_.BeginWithout(seconds);
+  }
   if (faster && trial_->wider > 0) {
     // And perhaps wider yet.
     wider_ = trial_->wider;

@@ -3,7 +3,9 @@
 //
 // Law: what was chosen stays until another plan is predicted to save a tenth of the exchange and 50
 // ms at least, on the same estimates: so noise moves nothing, and every change has a reason to
-// tell. How many reduce is bounded by what streams cost (plan_bounds.h).
+// tell. A change whose exchanges do not bear the prediction out is taken back (change_judge.h); no
+// other one is made, and nothing tried, until that is known. How many reduce is bounded by what
+// streams cost (plan_bounds.h).
 //
 // Three plans are tried for one exchange, whatever is predicted. By region, once: while everybody
 // waits for a link between regions, nobody sees what the lines within one carry, and a plan that
@@ -22,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "membership/planning/change_judge.h"
 #include "membership/planning/link_model.h"
 #include "membership/planning/plan_bounds.h"
 #include "membership/planning/reduction_plan.h"
@@ -81,6 +84,8 @@ class PlanChoice {
   static ModelAssumptions Assumed();
   static Candidate Make(const Question& question, PlanShape shape, std::vector<double> bandwidths);
   static bool Saves(const Candidate& before, const Candidate& after);
+  Candidate Best(const Question& question, const Candidate& kept) const;
+  void NoteTrial(double seconds, bool faster, bool disturbed);
   std::optional<ChosenPlan> ChooseTrial(const Question& question, const Candidate& kept,
                                         bool change);
   ChosenPlan Try(const Question& question, PlanShape shape, std::vector<double> bandwidths,
@@ -99,6 +104,9 @@ class PlanChoice {
   };
   const PlanKind kind_;
   Kept kept_;                   // what the next choice is compared with
+  Kept former_;                 // what it was before the last change
+  ChangeJudge judge_;           // of that
+  std::string taken_back_;      // what the next choice has to tell of it
   std::optional<Trial> trial_;  // the exchange that was chosen last
   bool regions_tried_;
   size_t wider_ = 1;          // times as many reducers as streams are worth

@@ -220,7 +220,7 @@ Round::Drawn Round::Draw(absl::Time now, const Roster& roster) const {
 
 // Longer than anybody is waited for.
 bool Round::IsLate(absl::Time now, const TrainingState& trainer) const {
-  const std::optional<absl::Duration> deadline = TrainDeadline(ready_times_);
+  const std::optional<absl::Duration> deadline = Deadline();
   if (!deadline || trainer.activity != Activity::kTraining) return false;
   const absl::Time began = trainer.train_started.value_or(opened_);
   return now > began + *deadline * int64_t{trainer.rounds_at_once};
@@ -339,12 +339,20 @@ absl::Time Round::LatestStart() const {
   return opened_ + (settings_.participation.draws() ? std::max(useful, kCatchingUp) : useful);
 }
 
+std::optional<absl::Duration> Round::Deadline() const {
+  return settings_.waits ? std::nullopt : TrainDeadline(ready_times_);
+}
+
+bool Round::BeganTooLate(const TrainingState& trainer) const {
+  return !settings_.waits && trainer.train_started && *trainer.train_started > LatestStart();
+}
+
 absl::Time Round::CloseDeadline() const {
   if (!open_) return absl::InfiniteFuture();
   if (settings_.async) {
     return enough_since_ ? *enough_since_ + AsyncGrace(ready_times_) : absl::InfiniteFuture();
   }
-  const std::optional<absl::Duration> deadline = TrainDeadline(ready_times_);
+  const std::optional<absl::Duration> deadline = Deadline();
   return deadline ? opened_ + *deadline : absl::InfiniteFuture();
 }
 
@@ -353,8 +361,7 @@ absl::Time Round::CloseDeadline() const {
 bool Round::StillAwaited(const Roster& roster) const {
   if (awaited_.empty() || !reason_.empty() || looked_at_ != roster.changes()) return false;
   const TrainingState* const trainer = Find(awaited_);
-  return trainer != nullptr && trainer->activity == Activity::kTraining &&
-         !(trainer->train_started && *trainer->train_started > LatestStart());
+  return trainer != nullptr && trainer->activity == Activity::kTraining && !BeganTooLate(*trainer);
 }
 
 // Each update that comes in looks at all: rounds are short, and few are ready in one.
@@ -405,8 +412,7 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
     if (drops && settings_.participation.Dropped(version_, peer)) continue;
     staying += member.connected() ? 1 : 0;
     ready += is_ready ? 1 : 0;
-    const bool too_late = trainer->train_started && *trainer->train_started > latest_start;
-    if (!is_ready && !too_late) {
+    if (!is_ready && !BeganTooLate(*trainer)) {
       awaited = true;
       awaited_ = peer;
     }

@@ -138,6 +138,8 @@ class Round {
     bool awaited = false;            // somebody that is drawn will be at the base in a moment
   };
   Drawn Draw(absl::Time now, const Roster& roster) const;
+  std::optional<absl::Duration> Deadline() const;  // TrainDeadline, where it ends the waiting
+  bool BeganTooLate(const TrainingState& trainer) const;
   bool IsLate(absl::Time now, const TrainingState& trainer) const;
   bool MayBeDrawn(absl::Time now, const RosterMember& member, const TrainingState& trainer) const;
   bool DropsHold(const Roster& roster) const;

@@ -75,6 +75,7 @@ struct RoundSettings {
   bool trains_ahead = false;         // whose update stands trains on
   bool one_entry = false;            // an update is for one entry alone: dropped where that passes
   bool async = false;                // nobody is waited for
+  bool waits = false;                // for stragglers, until they are dead; not with async
 };
 
 // What these are with what the run's spec says of its parties and its mode.

@@ -3,11 +3,12 @@
     PATH=build/release/bin:$PATH PYTHON -m pip install './worker/python[hf]'
     ATOLL_BIN=build/release/bin PYTHON tests/bench/huggingface_check.py [--only NAME,...]
 
-PYTHON is one that has PyTorch 2.9 or newer, transformers, PEFT and atoll_worker; no model and no
-text is downloaded. Of each family: three peers, one worker killed in the middle, equal digests at
-the end, a lower loss than at first, an exported folder that transformers loads, and the run's loss
-the same as what transformers itself says of that folder, to 1e-4. One line a family; the exit
-status is the number of families that failed.
+PYTHON is one that has PyTorch 2.9 or newer, transformers, PEFT and atoll_worker, and for
+llama-qlora bitsandbytes and accelerate; no model and no text is downloaded. Of each family: three
+peers, one worker killed in the middle, equal digests at the end, a lower loss than at first, an
+exported folder that transformers loads, and the run's loss the same as what transformers itself
+says of that folder, to 1e-4. One line a family; the exit status is the number of families that
+failed.
 """
 
 import argparse
@@ -71,7 +72,7 @@ LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0,
 
 
 def configs(transformers):
-    """A name, a config, and whether adapters are trained in its place."""
+    """A name, a config, whether adapters are trained in its place, and in how many bits it is."""
     llama32 = transformers.LlamaConfig(**LLAMA, tie_word_embeddings=True)
     llama32.rope_parameters = LLAMA3_ROPE
     return {
@@ -85,6 +86,7 @@ def configs(transformers):
         "gpt-2": (transformers.GPT2Config(vocab_size=320, n_embd=32, n_layer=2, n_head=4,
                                           n_positions=128, bos_token_id=0, eos_token_id=0), {}),
         "llama-lora": (transformers.LlamaConfig(**LLAMA), {"lora_rank": 4}),
+        "llama-qlora": (transformers.LlamaConfig(**LLAMA), {"lora_rank": 4, "base_bits": 4}),
     }
 
 
@@ -111,22 +113,30 @@ def make_program(folder):
 
 
 def config_text(model, data, program, options):
-    adapters = f"lora_rank = {options['lora_rank']}" if "lora_rank" in options else ""
+    adapters = "\n".join(f"{key} = {options[key]}" for key in ("lora_rank", "base_bits")
+                         if key in options)
     return CONFIG.format(rounds=ROUNDS, steps=STEPS, context=CONTEXT, held_out=HELD_OUT,
                          model=model, data=data, program=program, adapters=adapters,
                          optimizer=options.get("optimizer", "adamw"))
 
 
-def own_loss(transformers, folder, corpus, adapters):
+def own_loss(transformers, folder, corpus, options):
     """What transformers says of the held-out text: the mean of its own losses of equal rows."""
     import torch
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    if adapters:
+    if "lora_rank" in options:
         import peft
-        model = peft.AutoPeftModelForCausalLM.from_pretrained(folder)
+        named = {}
+        if "base_bits" in options:
+            named = {"device_map": {"": "cpu"},
+                     "quantization_config": transformers.BitsAndBytesConfig(
+                         load_in_4bit=True, bnb_4bit_quant_type="nf4",
+                         bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.float32)}
+        model = peft.AutoPeftModelForCausalLM.from_pretrained(folder, **named)
     else:
         model = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    model.eval()
+    # Evaluated, bitsandbytes computes in bf16 on CPUs that can; these models have no dropout.
+    model.train("base_bits" in options)
     with open(corpus, encoding="utf-8") as source:
         ids = tokenizer(source.read(), add_special_tokens=False)["input_ids"]
     ids = ids[int(len(ids) * (1.0 - HELD_OUT)):]
@@ -162,7 +172,7 @@ def check(transformers, name, config, options, top, corpus):
             [os.path.join(BIN, "atoll"), "export", "--dir", cluster.dir, "--output", output,
              "--worker", program, "--base", model], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-    theirs = own_loss(transformers, output, corpus, "lora_rank" in options)
+    theirs = own_loss(transformers, output, corpus, options)
     gap = abs(theirs - report["final_val_loss"])
     assert gap <= CLOSE, f"the run's loss {report['final_val_loss']}, transformers' {theirs}"
     return [name, type(made).__name__, str(report["parameters"]),

@@ -36,6 +36,7 @@
 #include "atoll/v1/plan.pb.h"
 #include "atoll/v1/replica.pb.h"
 #include "atoll/v1/run.pb.h"
+#include "atoll/v1/store.pb.h"
 #include "atoll/v1/worker.pb.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/posix_files.h"
@@ -64,11 +65,11 @@ struct Options {
 // The generated pool holds what some object file that is linked in has registered.
 std::vector<const proto::FileDescriptor*> LinkedFiles(const std::vector<std::string>& names) {
   const proto::FileDescriptor* const known[] = {
-      v1::RunStatus::descriptor()->file(), v1::ToReducer::descriptor()->file(),
-      v1::Hello::descriptor()->file(),     v1::EntryBlock::descriptor()->file(),
-      v1::RunSpec::descriptor()->file(),   v1::WorkerHello::descriptor()->file(),
-      v1::Plan::descriptor()->file(),      v1::MachineStatus::descriptor()->file(),
-      v1::MaskRoster::descriptor()->file()};
+      v1::RunStatus::descriptor()->file(),  v1::ToReducer::descriptor()->file(),
+      v1::Hello::descriptor()->file(),      v1::EntryBlock::descriptor()->file(),
+      v1::RunSpec::descriptor()->file(),    v1::WorkerHello::descriptor()->file(),
+      v1::Plan::descriptor()->file(),       v1::MachineStatus::descriptor()->file(),
+      v1::MaskRoster::descriptor()->file(), v1::StoredRow::descriptor()->file()};
   std::vector<const proto::FileDescriptor*> found;
   for (const std::string& name : names) {
     const auto it = std::find_if(std::begin(known), std::end(known),

@@ -41,8 +41,7 @@ MODES = {
     "one fragment, merged at the boundary": '[mode]\nkind = "streaming"\noverlap = 0\n',
     "eager": '[mode]\nkind = "eager"\n',
     "delayed": '[mode]\nkind = "delayed"\ngap_penalty = true\nmomentum_clip = 0.1\n',
-    "async": '[mode]\nkind = "async"\nage_decay = 0.1\n'
-             '[outer]\nrule = "average"\nlearning_rate = 0.5\n',
+    "async": '[mode]\nkind = "async"\nage_decay = 0.1\n[outer]\nrule = "delayed_nesterov"\n',
 }
 
 

@@ -14,6 +14,7 @@
 #include "compression/base/process_limits.h"
 #include "tests/sim/planted_bugs.h"
 #include "tests/sim/seed_runner.h"
+#include "tests/sim/swarm_plan.h"
 
 namespace atolld {
 namespace {
@@ -28,6 +29,8 @@ constexpr char kHelp[] =
   --twice=K         the first K seeds are run twice and must give the same history
   --regressions=F   before them, the seeds of this file: one a line, then why
   --calm            without the faults that a seed draws; who lies still does
+  --mode=KIND       all runs in this mode: sync, streaming, eager, delayed or async (default: one
+                    that the seed draws)
   --verbose         tells the story of each seed: time, who, what; *** marks what was done to it
   --json            the summary as JSON
   --bug=NAME        with a deliberate mistake, in builds that have them; "list" names all
@@ -36,6 +39,7 @@ Exit code 0: every invariant held; 1: a seed violated one (the line that repeats
 2: the call is wrong.
 
 Example:  atoll-sim --seed=1 --seeds=1000
+          atoll-sim --seed=1 --seeds=1000 --mode=eager
           atoll-sim --seed=417 --verbose
 )";
 
@@ -99,6 +103,12 @@ int Main(const std::vector<std::string>& arguments) {
       fine = absl::SimpleAtoi(argument, &options.jobs) && options.jobs >= 1;
     } else if (absl::ConsumePrefix(&argument, "--twice=")) {
       fine = absl::SimpleAtoi(argument, &twice);
+    } else if (absl::ConsumePrefix(&argument, "--mode=")) {
+      const std::vector<std::string>& modes = SwarmModes();
+      if (std::find(modes.begin(), modes.end(), argument) == modes.end()) {
+        return Misuse(absl::StrCat("'", argument, "' is no mode"));
+      }
+      options.mode = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--regressions=")) {
       regressions = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--bug=")) {

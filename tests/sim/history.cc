@@ -101,20 +101,31 @@ void History::OnInitial(absl::Span<const float> initial) {
 
 void History::OnLife(const std::string& peer) {
   Worker& trainer = trainers_[peer];
+  ++trainer.lives;
   trainer.fresh = true;
   trainer.residuals = trainer.settled;  // a life that could not read them may have lain between
   trainer.update.clear();
+  ForgetsGiven(trainer);
+}
+
+void History::OnSnapshotFetch(const std::string& peer) {
+  Worker& trainer = trainers_[peer];
+  trainer.fresh = true;
+  trainer.unreadable = true;  // no entry comes with a snapshot
+  ForgetsGiven(trainer);
 }
 
 void History::OnMemoryFlip(const std::string& peer) {
   Worker& trainer = trainers_[peer];
   // It may have stepped once since it last said so.
   trainer.flipped_until = std::max(trainer.flipped_until, trainer.synced + 2);
+  ForgetsGiven(trainer);
   flipped_until_ = std::max(flipped_until_, trainer.flipped_until);
 }
 
 void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta) {
   trainers_[peer].train_version = version;
+  trainers_[peer].guess.clear();
   // A worker that was away begins an older round's steps on whatever its replica holds by then.
   // With a pipeline it begins before the entry before its own is there.
   const uint64_t oldest = version - (Pipelined() && version > 1 ? 2 : 1);
@@ -128,6 +139,51 @@ void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<cons
                            oldest, " on"));
 }
 
+// Of the state of one of the newest versions, as for OnTrain. A process that has lost what it gave
+// to the newest entry guesses by the mean alone, and one that lacks the mean by its own update.
+bool History::GuessFits(Worker& trainer, const Oracle& former, absl::Span<const float> guess) {
+  const v1::OuterSpec& outer = spec_.outer();
+  const auto given = trainer.given.find(former.version());
+  const Oracle::Given* const before = given == trainer.given.end() ? nullptr : &given->second;
+  if (Same(former.Guess(outer, trainer.held, before, true), guess)) {
+    refreshed_guesses_ += before != nullptr ? 1 : 0;
+    return true;
+  }
+  const bool unsure = former.version() <= trainer.given_unsure;
+  return (unsure && Same(former.Guess(outer, trainer.held, nullptr, true), guess)) ||
+         ((trainer.unreadable || means_go_) &&
+          Same(former.Guess(outer, trainer.held, nullptr, false), guess));
+}
+
+void History::OnGuess(const std::string& peer, uint64_t version, absl::Span<const float> guess) {
+  Worker& trainer = trainers_[peer];
+  trainer.train_version = version;
+  trainer.guess.assign(guess.begin(), guess.end());
+  trainer.guessed_from = this->version();
+  const uint64_t oldest = version - (version > 1 ? 2 : 1);
+  const bool flipped = trainer.flipped_until != 0 && oldest <= trainer.flipped_until;
+  if (trainer.distrusted || flipped || formers_.empty() || oldest < formers_.begin()->first) return;
+  if (trainer.held.empty()) {
+    return violate_(1, absl::StrCat(peer, " guesses for version ", version, " and offers nothing"));
+  }
+  for (auto former = formers_.find(oldest); former != formers_.end(); ++former) {
+    if (!GuessFits(trainer, former->second, guess)) continue;
+    trainer.guessed_from = former->first;
+    ++guesses_;
+    return;
+  }
+  std::string like;
+  for (const auto& [made_of, former] : formers_) {
+    for (const bool knows_mean : {false, true}) {
+      if (!Same(former.Guess(spec_.outer(), trainer.held, nullptr, knows_mean), guess)) continue;
+      absl::StrAppend(&like, "; it is what state ", made_of, " and ",
+                      knows_mean ? "its mean alone" : "the peer's update alone", " lead to");
+    }
+  }
+  violate_(1, absl::StrCat(peer, " trains for version ", version,
+                           " on a guess that is of no state from ", oldest, " on", like));
+}
+
 void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
                        absl::Span<const float> base) {
   Worker& trainer = trainers_[peer];
@@ -138,6 +194,8 @@ void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
   const uint64_t oldest = trainer.synced - (MissesEntries() && trainer.synced > 0 ? 1 : 0);
   if (trainer.distrusted || thetas_.count(oldest) == 0) return;
   if (trainer.train_version <= trainer.flipped_until + (Pipelined() ? 2 : 1)) return;
+  // Nothing but the entry that it was a guess of may have passed a guess by.
+  if (!trainer.guess.empty() && trainer.guessed_from >= oldest && Same(trainer.guess, base)) return;
   for (auto state = thetas_.find(oldest); state != thetas_.end(); ++state) {
     if (Same(state->second, base)) return;
   }
@@ -145,7 +203,10 @@ void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
                            ", and its worker was not told of a commit that led there"));
 }
 
-void History::OnUpdateGone(const std::string& peer) { trainers_[peer].fresh = true; }
+void History::OnUpdateGone(const std::string& peer) {
+  trainers_[peer].fresh = true;
+  ForgetsGiven(trainers_[peer]);
+}
 
 std::string History::StateDigest(uint64_t version) const {
   return version < digests_.size() ? digests_[version] : "";
@@ -170,6 +231,9 @@ void History::PushState() {
   digests_.push_back(ToBytes(StateDigestOf(oracle_->version(), roots)));
   thetas_[oracle_->version()] = oracle_->theta();
   if (thetas_.size() > kThetasKept) thetas_.erase(thetas_.begin());
+  if (!Guesses()) return;
+  formers_.emplace(oracle_->version(), *oracle_);
+  if (formers_.size() > kThetasKept) formers_.erase(formers_.begin());
 }
 
 void History::OnGenesis(const v1::Genesis& genesis) {
@@ -179,8 +243,6 @@ void History::OnGenesis(const v1::Genesis& genesis) {
     if (!may_begin_anew_ || header_digests_.size() > 1) {
       return violate_(2, "a second genesis was announced");
     }
-    thetas_.clear();
-    digests_.clear();
     header_digests_.clear();
     signatures_.clear();
   }
@@ -190,6 +252,7 @@ void History::OnGenesis(const v1::Genesis& genesis) {
   signatures_.emplace_back();
   for (const std::vector<float>& initial : initials_) {
     thetas_.clear();
+    formers_.clear();
     digests_.clear();
     initial_ = initial;
     oracle_ = std::make_unique<Oracle>(spec_, initial_, OracleFragments(spec_, genesis.manifest()));
@@ -242,6 +305,8 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   if (contribution.included == 0 && !contribution.chunks.empty()) {
     // Said again; or other training, of a process that was started since, that gave the same bytes.
     contribution.ready = ready;
+    contribution.life = trainer.lives;
+    trainer.held = contribution.chunks;
     CheckLengths(peer, ready, contribution);
     return AddSame(std::move(made), &contribution);
   }
@@ -250,6 +315,8 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
     trainer.fresh = false;
     // New; or, where one value dwarfs all others, other training that gave the same bytes.
     contribution = std::move(made);
+    contribution.life = trainer.lives;
+    trainer.held = contribution.chunks;
     CheckLengths(peer, ready, contribution);
     return;
   }
@@ -502,11 +569,28 @@ void History::SpendSamples(const v1::EntryHeader& header, const v1::Ready& ready
   }
 }
 
+void History::KeepGiven(const v1::EntryHeader& header, int position, const Contribution& made) {
+  double weights = 0;
+  for (const v1::Contributor& one : header.contributors()) {
+    weights = weights + static_cast<double>(FloatOf(one.weight_bits()));
+  }
+  const v1::Contributor& own = header.contributors(position);
+  Worker& trainer = trainers_[made.peer];
+  // The process that offered it is gone, and the one after it does not know what it was.
+  if (made.life != trainer.lives) trainer.given_unsure = header.version();
+  std::map<uint64_t, Oracle::Given>& given = trainer.given;
+  given[header.version()] = {
+      made.chunks, static_cast<float>(static_cast<double>(FloatOf(own.weight_bits())) / weights),
+      own.scale_bits() == 0 ? 1 : FloatOf(own.scale_bits())};
+  if (given.size() > kThetasKept) given.erase(given.begin());
+}
+
 // What was handed over is in the history now: the residual is what was not, and the bytes may go.
 void History::Settle(const v1::EntryHeader& header, const std::vector<Contribution*>& made) {
   for (size_t i = 0; i < made.size(); ++i) {
     Contribution& one = *made[i];
     one.included = header.version();
+    if (Guesses()) KeepGiven(header, static_cast<int>(i), one);
     if (spec_.exchange().error_feedback()) {
       Worker& trainer = trainers_[one.peer];
       trainer.settled.clear();

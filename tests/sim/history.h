@@ -37,6 +37,8 @@ class History {
   void ExpectAnotherGenesis() { may_begin_anew_ = true; }
   bool may_begin_anew() const { return may_begin_anew_; }
   void OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta);
+  // It took a guess of the state that the entry on its way will make.
+  void OnGuess(const std::string& peer, uint64_t version, absl::Span<const float> guess);
   void OnUpdate(const std::string& peer, absl::Span<const float> update,
                 absl::Span<const float> base);
   void OnLife(const std::string& peer);
@@ -44,7 +46,11 @@ class History {
   // and its residual with it.
   void OnUpdateGone(const std::string& peer);
   // A snapshot may lead it past the entries that would have settled its residual.
-  void OnSnapshotFetch(const std::string& peer) { trainers_[peer].fresh = true; }
+  void OnSnapshotFetch(const std::string& peer);
+  // Peers keep so little that the newest entry's mean may go when a snapshot has it.
+  void ExpectDroppedMeans() { means_go_ = true; }
+  // Its disk fails now and then: it may not be able to read what it holds.
+  void OnDiskErrors(const std::string& peer) { trainers_[peer].unreadable = true; }
   // Its disk tells it wrong: it may come up with another state, until it finds out.
   void Distrust(const std::string& peer) { trainers_[peer].distrusted = true; }
   // A bit of its theta is not what it was. The next header but one finds that out at the latest, if
@@ -68,6 +74,10 @@ class History {
   // It changes means that it has averaged, as HostileTransport does: an entry may hold its lie.
   void OnLiar(const std::string& peer) { liars_.insert(peer); }
   uint64_t lies() const { return lies_; }  // entries that hold one
+  // Guesses that were the oracle's to the bit, and of these the ones in which a stale part of the
+  // peer's own gave way to a fresh one.
+  uint64_t guesses() const { return guesses_; }
+  uint64_t refreshed_guesses() const { return refreshed_guesses_; }
   // A header as somebody holds it: its signature is what makes it one of the run's.
   void OnHeld(const std::string& peer, const v1::EntryHeader& header);
   // Of the state at `version`; empty if nobody has announced it.
@@ -83,6 +93,7 @@ class History {
     Oracle::Chunks chunks;
     v1::Ready ready;        // the newest
     uint64_t included = 0;  // in this version; 0: not yet
+    uint64_t life = 0;      // of its peer, in which it was offered last
     // Where it is masked it has its values alone, no chunks:
     uint64_t first_sample = 0;
     uint64_t training = 0;  // of its peer, counted
@@ -101,7 +112,15 @@ class History {
     uint64_t flipped_until = 0;  // versions up to this one may be wrong there
     uint64_t train_version = 0;  // of the newest training
     uint64_t trainings = 0;
-    Contribution offered;  // where updates are masked: as its newest Ready told it
+    uint64_t lives = 0;
+    // Of mode "eager":
+    Oracle::Chunks held;                      // what its newest Ready offers
+    std::map<uint64_t, Oracle::Given> given;  // to the newest entries, by version
+    uint64_t given_unsure = 0;  // what it gave to entries up to this one it may have forgotten
+    bool unreadable = false;    // it may lack an entry's mean
+    std::vector<float> guess;   // of its newest training; empty: that begins from theta
+    uint64_t guessed_from = 0;  // the state that it was made of
+    Contribution offered;       // where updates are masked: as its newest Ready told it
   };
 
   bool Known(const v1::EntryHeader& header);
@@ -113,7 +132,11 @@ class History {
   void CheckSpent(const v1::EntryHeader& header, int position, const v1::Ready& ready);
   // Peers train for an entry before the one before it is there; and of these, never take that in.
   bool Pipelined() const { return MissesEntries() || spec_.mode().kind() == "streaming"; }
-  bool MissesEntries() const { return spec_.mode().kind() == "delayed"; }
+  bool MissesEntries() const { return spec_.mode().kind() == "delayed" || Guesses(); }
+  bool Guesses() const { return spec_.mode().kind() == "eager"; }
+  bool GuessFits(Worker& trainer, const Oracle& former, absl::Span<const float> guess);
+  void KeepGiven(const v1::EntryHeader& header, int position, const Contribution& made);
+  void ForgetsGiven(Worker& trainer) { trainer.given_unsure = version(); }
   void CheckContributor(const v1::EntryHeader& header, int position, const Contribution& made);
   void CheckLengths(const std::string& peer, const v1::Ready& ready, const Contribution& made);
   void CheckScales(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
@@ -134,6 +157,10 @@ class History {
   std::vector<std::string> header_digests_;        // by version; of the genesis at 0
   std::vector<std::string> signatures_;            // of the headers, by version; "" at 0
   std::map<uint64_t, std::vector<float>> thetas_;  // of the newest versions
+  std::map<uint64_t, Oracle> formers_;             // likewise, where peers guess
+  bool means_go_ = false;
+  uint64_t guesses_ = 0;
+  uint64_t refreshed_guesses_ = 0;
   std::map<std::string, Worker> trainers_;
   uint64_t flipped_until_ = 0;
   std::set<std::string> liars_;

@@ -393,16 +393,22 @@ float Oracle::HoldMomentum(const v1::EntryHeader& header, size_t at) {
   return value;
 }
 
-// An update's share moves theta at once; the momentum moves where it is due, by the sum of all
-// shares since, and theta with it.
+// An update's share moves theta at once; the momentum moves where it is due, by the shares of N
+// updates, and theta with it. What is over begins the next sum.
 float Oracle::DelayedDirection(const v1::EntryHeader& header, float mean, size_t at) {
   const float part = Scalar(header, "share") * mean;
-  delta_sum_[at] = delta_sum_[at] + part;
-  if (Scalar(header, "due") == 0) return part;
+  if (Scalar(header, "due") == 0) {
+    delta_sum_[at] = delta_sum_[at] + part;
+    return part;
+  }
+  const float rest = Scalar(header, "rest") * mean;
+  const float over = rest == 0 ? 0 : rest;  // no -0
+  const float taken = part - over;
+  const float whole = delta_sum_[at] + taken;
   const float factor = Scalar(header, "momentum");
   const float kept = factor * momentum_[at];
-  momentum_[at] = kept + delta_sum_[at];
-  delta_sum_[at] = 0;
+  momentum_[at] = kept + whole;
+  delta_sum_[at] = over;
   const float ahead = factor * HoldMomentum(header, at);
   return ahead + part;
 }
@@ -455,6 +461,46 @@ void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
   }
   mean_ = std::move(next_mean);
   ++version_;
+}
+
+std::vector<float> Oracle::Guess(const v1::OuterSpec& outer, const Chunks& now, const Given* before,
+                                 bool knows_mean) const {
+  v1::EntryHeader by;
+  const auto add = [&by](const char* name, uint32_t bits) {
+    v1::Scalar* const scalar = by.add_scalars();
+    scalar->set_name(name);
+    scalar->set_bits(bits);
+  };
+  constexpr uint32_t kOne = 0x3f800000;
+  add("learning_rate", outer.learning_rate_bits());
+  add("momentum", outer.momentum_bits());
+  add("beta2", outer.beta2_bits());
+  add("adaptivity", outer.adaptivity_bits());
+  add("discount", kOne);
+  add("due", kOne);
+  add("share", kOne);
+  add("rest", 0);
+  Oracle next = *this;
+  for (size_t chunk = 0; chunk < Count(theta_.size()); ++chunk) {
+    const size_t elements = Elements(theta_.size(), chunk);
+    const std::vector<float> fresh = Decode(update_codec_, now[chunk], elements);
+    const bool known = knows_mean && !mean_.empty();
+    const std::vector<float> stale = known && before != nullptr
+                                         ? Decode(update_codec_, before->chunks[chunk], elements)
+                                         : std::vector<float>();
+    for (size_t i = 0; i < elements; ++i) {
+      const size_t at = chunk * chunk_elements_ + i;
+      float mean = known ? mean_[at] : fresh[i];
+      if (!stale.empty()) {
+        const float gave = before->scale * stale[i];
+        const float away = fresh[i] - gave;
+        const float more = before->share * away;
+        mean = mean + more;
+      }
+      next.StepValue(by, mean, at);
+    }
+  }
+  return next.theta_;
 }
 
 std::vector<float> Oracle::Residual(const v1::EntryHeader& header, int position,

@@ -78,6 +78,20 @@ class Oracle {
   // Of the mean of the newest entry.
   double SquaredMean() const;
 
+  // What a peer gave to the newest entry: its chunks, the scale that the entry took them by, and
+  // its share of the weights.
+  struct Given {
+    Chunks chunks;
+    float share = 0;
+    float scale = 1;
+  };
+  // The state after the next entry as a peer guesses it that offers `now` for that: the newest mean
+  // with its own part, if that is known, replaced by the new one; `now` alone without a mean or
+  // where `knows_mean` is not set. The step is that of an entry of new updates by the run's
+  // settings, and no correction.
+  std::vector<float> Guess(const v1::OuterSpec& outer, const Chunks& now, const Given* before,
+                           bool knows_mean) const;
+
   // The residual of the contributor at `position` once the entry is committed: `values`, less what
   // was sent and taken in.
   std::vector<float> Residual(const v1::EntryHeader& header, int position,

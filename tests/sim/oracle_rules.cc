@@ -250,11 +250,16 @@ std::string OracleStepScalars(const v1::RunSpec& spec, const v1::EntryHeader& he
     aged = aged + static_cast<double>(one.tokens()) * one.age();
   }
   if (spec.outer().rule() == "delayed_nesterov") {
-    // Each fragment has entries of its own, of which this is the how-manieth.
-    const uint64_t fragments = std::max<uint64_t>(header.fragments(), 1);
-    const uint64_t number = (header.version() + fragments - 1) / fragments;
-    wanted["due"] = number % spec.outer().buffer() == 0 ? 1 : 0;
-    wanted["share"] = std::min(1.0, factors / spec.outer().buffer());
+    // One momentum step for each N updates; those of one entry that are too many wait for the next.
+    const double whole = spec.outer().buffer();
+    const double counts = factors < whole ? factors : whole;
+    const double all = ScalarOf(former, "waiting") + counts;
+    const bool close = std::fabs(all - whole) < 1e-5 * whole;  // a last bit of an exp decides
+    const bool due = close ? ScalarOf(header, "due") == 1 : all > whole;
+    wanted["due"] = due ? 1 : 0;
+    wanted["waiting"] = due ? all - whole : all;
+    wanted["share"] = counts / whole;
+    wanted["rest"] = due ? (all - whole) / whole : 0;
   }
   if (spec.outer().rule() == "cgad") {
     const double age = aged / tokens;
@@ -278,7 +283,10 @@ std::string OracleStepScalars(const v1::RunSpec& spec, const v1::EntryHeader& he
   }
   for (const auto& [name, right] : wanted) {
     const double told = ScalarOf(header, name);
-    if (std::fabs(told - right) <= 1e-5 * (1e-3 + std::fabs(right))) continue;
+    // What is left above N has the rounding of N.
+    const bool left = name == "waiting" || name == "rest";
+    const double least = left ? spec.outer().buffer() : 1e-3;
+    if (std::fabs(told - right) <= 1e-5 * (least + std::fabs(right))) continue;
     return absl::StrCat("its scalar ", name, " is ", told, ", not ", right);
   }
   return "";

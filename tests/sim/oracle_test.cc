@@ -138,6 +138,35 @@ TEST(OracleTest, NesterovStepsAsWritten) {
   EXPECT_EQ(oracle.version(), 2u);
 }
 
+// If this failed, a guess would be held against another formula than that of modes.md.
+TEST(OracleTest, GuessesByItsOwnShareOfTheNewestMean) {
+  v1::RunSpec spec = SpecOf("fp32", "nesterov", 1);
+  spec.mutable_outer()->set_learning_rate_bits(Bits(0.5f));
+  spec.mutable_outer()->set_momentum_bits(Bits(0.5f));
+  Oracle oracle(spec, std::vector<float>{10});
+  const Oracle::Chunks now = oracle.Encode("p1", 0, std::vector<float>{4});
+  // There is no mean yet: 10 - 0.5 x (4 + 0.5 x 4).
+  EXPECT_EQ(oracle.Guess(spec.outer(), now, nullptr, true), std::vector<float>{7});
+  v1::EntryHeader header;
+  header.add_contributors()->set_weight_bits(Bits(1));
+  header.add_contributors()->set_weight_bits(Bits(3));
+  *header.mutable_records() = RecordsOf({{"p1", {{1, "\x03"}}}});
+  AddScalar("learning_rate", 0.5f, &header);
+  AddScalar("momentum", 0.5f, &header);
+  header.mutable_contributors(0)->set_scale_bits(Bits(0.5f));
+  const Oracle::Chunks own = oracle.Encode("p1", 0, std::vector<float>{16});
+  const Oracle::Chunks other = oracle.Encode("p2", 0, std::vector<float>{0});
+  oracle.Step(header, oracle.Payload(header, {&own, &other}));
+  ASSERT_EQ(oracle.theta(), std::vector<float>{8.5f});  // mean 2, buffer 2
+  // 2 + 0.25 x (4 - 0.5 x 16) = 1; buffer 0.5 x 2 + 1; 8.5 - 0.5 x (1 + 0.5 x 2)
+  const Oracle::Given before = {own, 0.25f, 0.5f};
+  EXPECT_EQ(oracle.Guess(spec.outer(), now, &before, true), std::vector<float>{7.5f});
+  // The mean as it is: buffer 3; 8.5 - 0.5 x (2 + 0.5 x 3). And the update alone: buffer 5.
+  EXPECT_EQ(oracle.Guess(spec.outer(), now, nullptr, true), std::vector<float>{6.75f});
+  EXPECT_EQ(oracle.Guess(spec.outer(), now, &before, false), std::vector<float>{5.25f});
+  EXPECT_EQ(oracle.theta(), std::vector<float>{8.5f}) << "a guess moves nothing";
+}
+
 // If this failed, a simulated run by Adam's rule would be held against another rule.
 TEST(OracleTest, AdamStepsAsWritten) {
   Oracle oracle(SpecOf("fp32", "adam", 1), std::vector<float>{10});

@@ -15,7 +15,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array<Name, 32> kNames = {{
+constexpr std::array<Name, 33> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
@@ -48,6 +48,7 @@ constexpr std::array<Name, 32> kNames = {{
     {PlantedBug::kFragmentStepsAll, "fragment-steps-all"},
     {PlantedBug::kAgeNotWeighed, "age-not-weighed"},
     {PlantedBug::kAheadSpendsBoth, "ahead-spends-both"},
+    {PlantedBug::kGuessKeepsStale, "guess-keeps-stale"},
 }};
 
 }  // namespace

@@ -43,22 +43,29 @@ struct Totals {
   uint64_t hostile = 0;   // with a peer that did lie as a reducer or an auditor
   uint64_t lies_committed = 0;
   uint64_t liars_evicted = 0;
+  uint64_t guesses = 0;
+  uint64_t refreshed = 0;
   uint64_t twice = 0;
   std::array<uint64_t, kFaultKinds> planned{};
   std::array<uint64_t, kFaultKinds> landed{};
   std::vector<std::string> failures;
 };
 
+// What repeats a seed.
+std::string CommandOf(uint64_t seed, bool calm, const std::string& mode) {
+  return absl::StrCat("atoll-sim --seed=", seed, calm ? " --calm" : "",
+                      mode.empty() ? "" : " --mode=", mode, " --verbose");
+}
+
 std::string FailureLine(const SwarmResult& result) {
   const Violation& violation = *result.violation;
-  return absl::StrFormat("atoll-sim --seed=%d%s --verbose   # at %.6f s, invariant %d: %s",
-                         result.seed, result.calm ? " --calm" : "",
-                         absl::ToDoubleSeconds(violation.time), violation.invariant,
-                         violation.what);
+  return absl::StrFormat(
+      "%s   # at %.6f s, invariant %d: %s", CommandOf(result.seed, result.calm, result.only_mode),
+      absl::ToDoubleSeconds(violation.time), violation.invariant, violation.what);
 }
 
 SwarmResult RunSeed(uint64_t seed, const SeedOptions& options) {
-  SwarmPlan plan = DrawPlan(seed);
+  SwarmPlan plan = DrawPlan(seed, options.mode);
   if (options.calm) plan.faults.clear();
   Swarm::Tell tell;
   if (options.verbose) {
@@ -67,6 +74,7 @@ SwarmResult RunSeed(uint64_t seed, const SeedOptions& options) {
   }
   SwarmResult result = Swarm(plan, tell).Run();
   result.calm = options.calm;
+  result.only_mode = options.mode;
   return result;
 }
 
@@ -92,6 +100,8 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
   totals->hostile += result.hostile_acts > 0 ? 1 : 0;
   totals->lies_committed += result.lies_committed;
   totals->liars_evicted += result.liars_evicted;
+  totals->guesses += result.guesses;
+  totals->refreshed += result.refreshed;
   totals->twice += twice ? 1 : 0;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     totals->planned[kind] += static_cast<uint64_t>(result.planned[kind]);
@@ -102,10 +112,10 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
 
 // A job's lines to its parent: "begin POSITION", then "end POSITION FIELDS... | FAILURE".
 std::string Encode(size_t position, const SwarmResult& result) {
-  std::string line = absl::StrCat("end ", position, " ", result.events, " ", result.rounds, " ",
-                                  result.counts() ? 1 : 0, " ", result.judged ? 1 : 0, " ",
-                                  result.stranded, " ", result.hostile_acts > 0 ? 1 : 0, " ",
-                                  result.lies_committed, " ", result.liars_evicted);
+  std::string line = absl::StrCat(
+      "end ", position, " ", result.events, " ", result.rounds, " ", result.counts() ? 1 : 0, " ",
+      result.judged ? 1 : 0, " ", result.stranded, " ", result.hostile_acts > 0 ? 1 : 0, " ",
+      result.lies_committed, " ", result.liars_evicted, " ", result.guesses, " ", result.refreshed);
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     absl::StrAppend(&line, " ", result.planned[kind], " ", result.landed[kind]);
   }
@@ -124,8 +134,10 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   uint64_t hostile = 0;
   uint64_t lies_committed = 0;
   uint64_t liars_evicted = 0;
+  uint64_t guesses = 0;
+  uint64_t refreshed = 0;
   fields >> events >> rounds >> counted >> judged >> stranded >> hostile >> lies_committed >>
-      liars_evicted;
+      liars_evicted >> guesses >> refreshed;
   ++totals->seeds;
   totals->events += events;
   totals->rounds += rounds;
@@ -135,6 +147,8 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   totals->hostile += hostile;
   totals->lies_committed += lies_committed;
   totals->liars_evicted += liars_evicted;
+  totals->guesses += guesses;
+  totals->refreshed += refreshed;
   totals->twice += twice ? 1 : 0;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     uint64_t planned = 0;
@@ -265,8 +279,8 @@ class Jobs {
     if (job->next < options_.seeds.size()) {
       ++totals_->seeds;
       totals_->failures.push_back(
-          absl::StrFormat("atoll-sim --seed=%d%s --verbose   # the process ended with %s %d",
-                          options_.seeds[job->next], options_.calm ? " --calm" : "",
+          absl::StrFormat("%s   # the process ended with %s %d",
+                          CommandOf(options_.seeds[job->next], options_.calm, options_.mode),
                           WIFSIGNALED(status) ? "signal" : "status",
                           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
       std::cerr << totals_->failures.back() << std::endl;
@@ -299,10 +313,11 @@ void PrintJson(const Totals& totals, double seconds) {
   std::cout << absl::StrFormat(
       "{\"seeds\": %d, \"failed\": %d, \"twice\": %d, \"events\": %d, \"rounds\": %d, "
       "\"counted\": %d, \"judged\": %d, \"stranded\": %d, \"hostile\": %d, "
-      "\"lies_committed\": %d, \"liars_evicted\": %d, \"seconds\": %.3f, \"faults\": {%s}}\n",
+      "\"lies_committed\": %d, \"liars_evicted\": %d, \"guesses\": %d, \"refreshed\": %d, "
+      "\"seconds\": %.3f, \"faults\": {%s}}\n",
       totals.seeds, totals.failures.size(), totals.twice, totals.events, totals.rounds,
       totals.counted, totals.judged, totals.stranded, totals.hostile, totals.lies_committed,
-      totals.liars_evicted, seconds, absl::StrJoin(kinds, ", "));
+      totals.liars_evicted, totals.guesses, totals.refreshed, seconds, absl::StrJoin(kinds, ", "));
 }
 
 void PrintTotals(const Totals& totals, double seconds) {
@@ -331,6 +346,10 @@ void PrintTotals(const Totals& totals, double seconds) {
       "could be audited; nobody honest was evicted in the %d seeds that held\n",
       totals.hostile, totals.liars_evicted, totals.lies_committed,
       totals.seeds - totals.failures.size());
+  std::cout << absl::StrFormat(
+      "%d guesses of states were the oracle's, in %d of them a fresh update took the place of a "
+      "stale one\n",
+      totals.guesses, totals.refreshed);
   std::cout << absl::StrFormat("%.1f s, %.1f seeds/s\n", seconds, seeds / seconds);
 }
 

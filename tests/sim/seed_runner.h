@@ -17,6 +17,7 @@ struct SeedOptions {
   int jobs = 1;
   bool verbose = false;  // tells the story of each seed, in this process
   bool calm = false;     // without the faults that a seed draws; who lies still does
+  std::string mode;      // of all runs; empty: each seed draws its own
   bool json = false;
 };
 

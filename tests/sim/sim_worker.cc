@@ -117,11 +117,15 @@ void SimWorker::Map(const v1::MapMemory& map) {
   Unmap();
   const int file = open(map.path().c_str(), O_RDWR | O_CLOEXEC);
   CHECK(file >= 0);
-  mapped_bytes_ = map.update_offset() + map.elements() * sizeof(float);
+  mapped_bytes_ =
+      std::max(map.update_offset(), map.guess_offset()) + map.elements() * sizeof(float);
   mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   CHECK(mapping_ != MAP_FAILED);
   theta_ = reinterpret_cast<const float*>(static_cast<char*>(mapping_) + map.theta_offset());
+  guess_ = map.guess_offset() == 0
+               ? nullptr
+               : reinterpret_cast<const float*>(static_cast<char*>(mapping_) + map.guess_offset());
   update_ = reinterpret_cast<float*>(static_cast<char*>(mapping_) + map.update_offset());
 }
 
@@ -137,7 +141,9 @@ void SimWorker::Train(const v1::TrainSteps& train) {
   MergePending();
   const bool keeps_own = train.start() == "own";
   const bool anew = !keeps_own || own_.empty();
-  if (anew) base_.assign(theta_, theta_ + settings_.elements);
+  const float* const start = train.start() == "guess" ? guess_ : theta_;
+  CHECK(start != nullptr);
+  if (anew) base_.assign(start, start + settings_.elements);
   if (anew && (keeps_own || !own_.empty())) own_ = base_;  // it forgets what it had
   const std::vector<float>& from = keeps_own ? own_ : base_;
   uint64_t samples = 0;
@@ -196,10 +202,10 @@ void SimWorker::MergePending() {
   for (const v1::Merge& merge : std::exchange(pending_, {})) MergeNow(merge);
 }
 
-// Of all ranges: these runs have one fragment.
-void SimWorker::MergeNow(const v1::Merge& merge) {
+void SimWorker::MergeValues(const v1::Merge& merge, uint64_t first, uint64_t count) {
+  CHECK(first <= own_.size() && count <= own_.size() - first);
   const float share = absl::bit_cast<float>(merge.own_share_bits());
-  for (uint64_t i = 0; i < own_.size(); ++i) {
+  for (uint64_t i = first; i < first + count; ++i) {
     const float theta = theta_[i];
     if (merge.rebase()) {
       own_[i] = own_[i] + (theta - base_[i]);
@@ -208,11 +214,23 @@ void SimWorker::MergeNow(const v1::Merge& merge) {
     }
     base_[i] = theta;
   }
+}
+
+// Nothing but what the entry covers, whatever theta is elsewhere by now.
+void SimWorker::MergeNow(const v1::Merge& merge) {
+  for (const v1::ValueRange& range : merge.ranges()) {
+    MergeValues(merge, range.first(), range.count());
+  }
+  if (merge.ranges().empty()) MergeValues(merge, 0, own_.size());
   merged_ = std::max(merged_, merge.version());
   if (merged_ >= awaited_) awaited_ = 0;
   if (awaited_ != 0 || !waiting_) return;
-  const Waiting done = *std::exchange(waiting_, std::nullopt);
-  FinishTraining(done.train, done.took);
+  // A worker takes in all that it has been told before it hands anything over.
+  env_.executor.Post(guard_.Wrap([this, life = life_] {
+    if (life != life_ || !waiting_) return;
+    const Waiting done = *std::exchange(waiting_, std::nullopt);
+    FinishTraining(done.train, done.took);
+  }));
 }
 
 void SimWorker::ForgetParameters() {

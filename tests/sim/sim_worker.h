@@ -1,10 +1,10 @@
 // SimWorker: a Worker on simulated time that "learns" a fixed target vector, so that a run's
 // mathematics can be followed.
 //
-// Like a real worker it takes theta when its training begins, rebases when a commit passes, or goes
-// on from its own parameters and merges, and writes base - parameters into the shared memory. Its
-// steps take virtual time; it can be made slow, killed, made to hang, or made to hand over
-// nonsense. What it takes and gives can be listened to. Deterministic.
+// Like a real worker it takes theta, or a guess of it, when its training begins, rebases when a
+// commit passes, or goes on from its own parameters and merges ranges, and writes base - parameters
+// into the shared memory. Its steps take virtual time; it can be made slow, killed, made to hang,
+// or made to hand over nonsense. What it takes and gives can be listened to. Deterministic.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct SimWorkerSettings {
 // What a test may hear of a trainer; each may be empty.
 struct SimWorkerProbe {
   std::function<void(absl::Span<const float> initial)> on_initial;
-  // It has taken theta for these steps.
+  // It has taken theta for these steps, or, where they are to start from it, the guess.
   std::function<void(const v1::TrainSteps& train, absl::Span<const float> theta)> on_train;
   // It hands over an update, formed on `base`: theta as it last read it.
   std::function<void(absl::Span<const float> update, absl::Span<const float> base)> on_update;
@@ -107,6 +107,7 @@ class SimWorker final : public Worker {
   void OnMerge(const v1::Merge& merge);
   void MergePending();
   void MergeNow(const v1::Merge& merge);
+  void MergeValues(const v1::Merge& merge, uint64_t first, uint64_t count);
   void ForgetParameters();
   void FinishTraining(const v1::TrainSteps& train, absl::Duration took);
   void SpoilUpdate();
@@ -135,8 +136,9 @@ class SimWorker final : public Worker {
   void* mapping_ = nullptr;
   size_t mapped_bytes_ = 0;
   const float* theta_ = nullptr;
+  const float* guess_ = nullptr;  // of a run in mode "eager"
   float* update_ = nullptr;
-  std::vector<float> base_;     // theta as this trainer last read it
+  std::vector<float> base_;     // theta as this trainer last read it, or the guess
   std::vector<float> first_;    // update, of one that replays it
   std::vector<float> learned_;  // what it will hand over: a rebase leaves it as it is
   // Of a run in mode "streaming" (else empty): parameters of its own, as after the steps under way.

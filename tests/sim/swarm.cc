@@ -393,6 +393,8 @@ SwarmResult Swarm::Run() {
   result_.rounds = cluster_.version();
   result_.hostile_acts = cluster_.hostile_acts();
   result_.lies_committed = cluster_.invariants().history().lies();
+  result_.guesses = cluster_.invariants().history().guesses();
+  result_.refreshed = cluster_.invariants().history().refreshed_guesses();
   result_.violation = cluster_.invariants().violation();
   if (tell_) tell_(cluster_.NewLines());
   return result_;

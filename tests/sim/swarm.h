@@ -34,6 +34,9 @@ struct SwarmResult {
   uint64_t events = 0;
   uint64_t rounds = 0;          // committed
   bool calm = false;            // without the faults that the seed draws
+  std::string only_mode;        // as SwarmPlan's
+  uint64_t guesses = 0;         // of states, which were the oracle's to the bit
+  uint64_t refreshed = 0;       // of these, in which an update took the place of an older one
   bool judged = false;          // liveness of a core was
   uint64_t hostile_acts = 0;    // of peers that lie as reducers or auditors
   uint64_t lies_committed = 0;  // versions

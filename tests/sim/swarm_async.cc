@@ -1,5 +1,5 @@
-// What a seed draws of runs in which updates are late: mode "async", the rules that are made for
-// it, and the corrections of mode "delayed". And how a plan's mode is told.
+// What a seed draws of runs in which updates are late: modes "async" and "eager", the rules that
+// are made for it, and the corrections of mode "delayed". And how a plan's mode is told.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -20,13 +20,25 @@ void DrawSpeeds(SimRandom& own, SwarmPlan* plan) {
 
 }  // namespace
 
+// Whether the plan may be of this mode, and whether it must.
+bool MayDraw(const SwarmPlan& plan, const std::string& mode) {
+  return plan.only_mode.empty() || plan.only_mode == mode;
+}
+bool MustDraw(const SwarmPlan& plan, const std::string& mode) { return plan.only_mode == mode; }
+
+// What rounds that overlap do not go with must not be drawn before them.
+bool IsForPipeline(const SwarmPlan& plan) {
+  return MustDraw(plan, "streaming") || MustDraw(plan, "eager") || MustDraw(plan, "delayed");
+}
+
 // In a sixth of the seeds nobody is waited for. What needs several updates in each entry is not for
 // such runs; and whoever is enough alone can commit what it likes, so that nobody lies there.
 void DrawAsync(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6173796e63).Next());
   const double decay = own.Unit() / 2;
   const auto cutoff = static_cast<uint32_t>(3 + own.Below(8));
-  if (own.Below(6) != 0) return;
+  const bool drawn = own.Below(6) == 0 && MayDraw(*plan, "async");
+  if (!drawn && !MustDraw(*plan, "async")) return;
   plan->mode = "async";
   plan->quorum = 1;
   plan->aggregation = "mean";
@@ -35,6 +47,17 @@ void DrawAsync(SwarmPlan* plan) {
   if (own.Below(3) != 0) plan->age_decay = decay;
   if (own.Below(3) == 0) plan->age_cutoff = cutoff;
   DrawSpeeds(own, plan);
+}
+
+// Guesses in a quarter of the seeds that are left and have nothing that rounds which overlap do not
+// go with.
+void DrawEager(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x6561676572).Next());
+  const bool drawn = own.Below(4) == 0 && MayDraw(*plan, "eager");
+  if (!drawn && !MustDraw(*plan, "eager")) return;
+  if (plan->mode != "sync" || plan->masked || plan->participation < 1 || plan->drop > 0) return;
+  plan->control_variates = false;
+  plan->mode = "eager";
 }
 
 // Rules that know of late updates in half of those seeds, and in a sixteenth of the others the one
@@ -46,7 +69,7 @@ void DrawLateRule(SwarmPlan* plan) {
   const auto buffer = static_cast<uint32_t>(1 + own.Below(plan->peers.size()));
   const bool corrected = own.Below(2) == 0;
   const double clip = 0.05 + own.Unit();
-  if (draw == 0) {
+  if (draw == 0 && plan->fragments <= 1) {
     plan->rule = "delayed_nesterov";
     plan->learning_rate = 0.7;
     plan->momentum = 0.9;

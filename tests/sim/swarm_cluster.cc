@@ -83,6 +83,7 @@ SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
       world_(plan.seed, SettingsOf(plan, verbose)) {
   RememberRightSignatures();
   if (!NamesOf(plan, KeepsVersionZero).empty()) invariants_.history().ExpectAnotherGenesis();
+  if (plan.keep_bytes > 0 || plan.keep_snapshots < 2) invariants_.history().ExpectDroppedMeans();
   store_->on_durable = [this](const RunUpdate& update) { invariants_.OnDurable(update); };
   world_.OnDeath([this](const std::string& name) { OnDeath(name); });
   for (const SwarmPlan::Machine& machine : plan_.peers) {
@@ -231,6 +232,7 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   SimWorkerProbe probe;
   probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
   probe.on_train = [&history, name](const v1::TrainSteps& train, absl::Span<const float> theta) {
+    if (train.start() == "guess") return history.OnGuess(name, train.version(), theta);
     history.OnTrain(name, train.version(), theta);
   };
   probe.on_update = [&history, name](absl::Span<const float> update, absl::Span<const float> base) {

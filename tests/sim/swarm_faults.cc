@@ -394,6 +394,7 @@ bool SwarmFaults::InjectStorage(const PlannedFault& fault, const Target& target)
       disk.FailWrites(0.05, absl::UnknownError("input/output error"));
       disk.FailReads(0.05, absl::UnknownError("input/output error"));
       if (fault.amount % 2 == 0) disk.FailSyncs(0.05);
+      cluster_.invariants().history().OnDiskErrors(name);
       break;
     case FaultKind::kBitFlips:
       disk.FlipBitOnRead(0.05);

@@ -359,9 +359,16 @@ void AddRestarts(SwarmPlan* plan) {
 
 absl::string_view FaultName(FaultKind kind) { return kNames[static_cast<size_t>(kind)]; }
 
-SwarmPlan DrawPlan(uint64_t seed) {
+const std::vector<std::string>& SwarmModes() {
+  static const auto& modes =
+      *new std::vector<std::string>{"sync", "streaming", "eager", "delayed", "async"};
+  return modes;
+}
+
+SwarmPlan DrawPlan(uint64_t seed, const std::string& mode) {
   SwarmPlan plan;
   plan.seed = seed;
+  plan.only_mode = mode;
   SimRandom random(SimRandom(seed ^ 0x73776172).Next());
   DrawRun(random, &plan);
   DrawMachines(random, &plan);
@@ -380,6 +387,7 @@ SwarmPlan DrawPlan(uint64_t seed) {
   DrawMasks(&plan);
   DrawMode(&plan);
   DrawFragments(&plan);
+  DrawEager(&plan);
   DrawLateRule(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kDrawnKinds; ++kind) {
@@ -446,6 +454,7 @@ void DrawParties(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x70617274).Next());
   plan->private_data = own.Below(4) == 0;
   if (plan->mode == "async") return;  // nobody is drawn for an entry
+  if (IsForPipeline(*plan)) return;
   const uint64_t draw = own.Below(6);
   const double share = own.Unit();
   const bool honest = plan->liars == 0 && plan->aggregation == "mean" &&
@@ -472,6 +481,7 @@ void DrawMasks(SwarmPlan* plan) {
   constexpr uint32_t kFewest = 3;
   const bool able = core >= kFewest && plan->founders >= kFewest && !aggregator;
   if (!plan->private_data || !wanted || !able || plan->mode == "async") return;
+  if (IsForPipeline(*plan)) return;
   plan->masked = true;
   plan->quorum = std::max(plan->quorum, kFewest);
   plan->mask_threshold = by_quorum ? plan->quorum : 0;
@@ -506,7 +516,11 @@ void DrawMasks(SwarmPlan* plan) {
 // those what is exchanged is merged later, in the others it is missed.
 void DrawMode(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6d6f6465).Next());
-  const uint64_t draw = own.Below(5);
+  uint64_t draw = own.Below(5);
+  if (draw == 0 && !MayDraw(*plan, "delayed")) draw = 2;
+  if (draw == 1 && !MayDraw(*plan, "streaming")) draw = 2;
+  if (MustDraw(*plan, "delayed")) draw = 0;
+  if (MustDraw(*plan, "streaming")) draw = 1;
   if (draw > 1 || plan->mode != "sync" || plan->masked || plan->participation < 1 ||
       plan->drop > 0) {
     return;
@@ -537,6 +551,7 @@ void DrawFragments(SwarmPlan* plan) {
   const bool centred = rule.ok() && rule->has_centre();
   const bool streaming = plan->mode == "streaming";
   if (!wanted || plan->masked || (centred && fragments > 1)) return;
+  if (!MayDraw(*plan, "streaming")) return;
   if (!streaming && (plan->mode != "sync" || plan->participation < 1 || plan->drop > 0)) return;
   plan->mode = "streaming";
   plan->fragments = fragments;

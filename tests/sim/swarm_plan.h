@@ -103,6 +103,7 @@ struct SwarmPlan {
   double momentum = 0.9;
   uint32_t outer_buffer = 1;  // N of "delayed_nesterov"
   std::string mode = "sync";
+  std::string only_mode;  // that the plan was drawn for; empty: any
   double age_decay = 0;
   uint32_t age_cutoff = 0;
   bool gap_penalty = false;
@@ -158,13 +159,20 @@ struct SwarmPlan {
   bool hangs_in_evaluation = false;
 };
 
-SwarmPlan DrawPlan(uint64_t seed);
+// Of a run in this mode ("sync", "streaming", "eager", "delayed", "async"), without what does not
+// go with it; empty: in a mode that the seed draws as well.
+SwarmPlan DrawPlan(uint64_t seed, const std::string& mode = "");
+const std::vector<std::string>& SwarmModes();
 
 // Fewest votes that may commit: of those that are drawn, and whose updates are not dropped.
 uint32_t LeastQuorum(const SwarmPlan& plan);
 
 // Parts of it (swarm_async.cc).
 void DrawAsync(SwarmPlan* plan);
+void DrawEager(SwarmPlan* plan);
+bool MayDraw(const SwarmPlan& plan, const std::string& mode);
+bool MustDraw(const SwarmPlan& plan, const std::string& mode);
+bool IsForPipeline(const SwarmPlan& plan);
 void DrawLateRule(SwarmPlan* plan);
 std::string DescribeMode(const SwarmPlan& plan);
 

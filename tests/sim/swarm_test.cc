@@ -127,12 +127,47 @@ TEST(SwarmTest, SomeRunsHaveAPipeline) {
     EXPECT_EQ(plan.fragments > 0, plan.mode == "streaming") << "seed " << seed;
     overlaps += plan.overlap > 0 && plan.fragments > 1 ? 1 : 0;
   }
-  EXPECT_EQ(modes.size(), 4u);
+  EXPECT_EQ(modes.size(), SwarmModes().size());
   EXPECT_GT(modes["sync"], 120);
+  EXPECT_GT(modes["eager"], 20);
   EXPECT_GT(overlaps, 5) << "fragments beside a pipeline";
   EXPECT_GT(modes["delayed"], 40);
   EXPECT_GT(modes["streaming"], 40);
   EXPECT_GT(with_faults, 80);
+}
+
+// If this failed, a thousand seeds of one mode would be of another, or of what it excludes.
+TEST(SwarmTest, AllRunsMayBeOfOneMode) {
+  for (const std::string& mode : SwarmModes()) {
+    int masked = 0;
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      const SwarmPlan plan = DrawPlan(seed, mode);
+      ASSERT_EQ(plan.mode, mode) << "seed " << seed;
+      masked += plan.masked ? 1 : 0;
+      if (mode == "sync") continue;
+      EXPECT_FALSE(plan.masked || plan.control_variates) << mode << seed;
+      EXPECT_EQ(plan.participation, 1) << mode << seed;
+      EXPECT_EQ(plan.drop, 0) << mode << seed;
+      EXPECT_EQ(plan.fragments > 0, mode == "streaming") << seed;
+      EXPECT_TRUE(plan.fragments <= 1 || plan.rule != "delayed_nesterov") << seed;
+    }
+    EXPECT_EQ(masked > 0, mode == "sync");
+  }
+}
+
+// If this failed, guesses would not be judged, or only those that are of one entry alone.
+TEST(SwarmTest, GuessesAreJudged) {
+  uint64_t guesses = 0, refreshed = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SwarmPlan plan = DrawPlan(seed, "eager");
+    plan.faults.clear();
+    const SwarmResult result = Swarm(plan).Run();
+    EXPECT_FALSE(result.violation) << "seed " << seed << ": " << result.violation->what;
+    guesses += result.guesses;
+    refreshed += result.refreshed;
+  }
+  EXPECT_GT(refreshed, 100u);
+  EXPECT_GE(guesses, refreshed);
 }
 
 // If this failed, masks would not be tried, or beside what they exclude.

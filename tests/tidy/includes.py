@@ -6,8 +6,8 @@ OURS = ("compression", "optimizer", "membership", "worker", "daemon", "tests")
 
 # The first match says to which library an include belongs; line order matters.
 LIBRARIES = [
-    ("grpc", r"grpc(pp|\+\+)?/|atoll/v1/\w+\.grpc\.pb\.h"),
-    ("proto", r"atoll/v1/\w+\.pb\.h|google/protobuf/"),
+    ("grpc", r"grpc(pp|\+\+)?/|(atoll/v1|etcd)/\w+\.grpc\.pb\.h"),
+    ("proto", r"(atoll/v1|etcd)/\w+\.pb\.h|google/protobuf/"),
     ("absl", r"absl/"),
     ("highway", r"hwy/"),
     ("zstd", r"(zstd|zstd_errors|zdict)\.h"),
@@ -58,6 +58,7 @@ ROOMS = [
     ("daemon/exchange", {"absl", "proto"}),
     ("daemon/peer", {"absl", "proto", "system"}),
     ("daemon/coordinator", {"absl", "proto", "sqlite"}),
+    ("daemon/etcd", {"absl", "proto", "grpc"}),
     ("daemon/cli",
      {"absl", "proto", "system", "cli11", "json", "prometheus", "toml", "openssl"}),
     ("daemon/web", {"absl", "proto", "system", "json", "httplib", "openssl"}),
@@ -74,6 +75,7 @@ WORKER_ROOMS = [
     ("worker/hub", {"absl", "proto", "json", "openssl", "system"}),
     ("worker/data",
      {"absl", "proto", "json", "pcre2", "icu", "sentencepiece", "system", "zlib", "zstd"}),
+    ("worker/kernels", {"highway", "torch"}),
     ("worker/model", {"absl", "proto", "torch", "system"}),
     ("worker/training", {"absl", "proto", "torch", "json", "system"}),
     ("worker/torchscript", {"absl", "proto", "torch", "system"}),
@@ -102,6 +104,7 @@ APART = [
     ("daemon/atolld", "daemon/cli/local", "the daemon starts no run"),
     ("worker/hub", "worker/stub", "the stub worker is a program of its own"),
     ("worker/data", "worker/stub", "the stub worker is a program of its own"),
+    ("worker/kernels", "worker/stub", "the stub worker is a program of its own"),
     ("worker/model", "worker/stub", "the stub worker is a program of its own"),
     ("worker/training", "worker/stub", "the stub worker is a program of its own"),
     ("worker/torchscript", "worker/stub", "the stub worker is a program of its own"),
@@ -109,8 +112,9 @@ APART = [
 ]
 # Tests may include everything, but only these link gRPC and libtorch.
 TESTS_WITH = {
-    "grpc": ("tests/unit/daemon/transport", "tests/unit/daemon/cli", "tests/unit/daemon/bench",
-             "tests/unit/worker", "tests/e2e", "tests/wan", "tests/fuzz", "tests/bench"),
+    "grpc": ("tests/unit/daemon/transport", "tests/unit/daemon/etcd", "tests/unit/daemon/cli",
+             "tests/unit/daemon/bench", "tests/unit/worker", "tests/e2e", "tests/wan", "tests/fuzz",
+             "tests/bench"),
     "torch": ("tests/unit/worker", "tests/e2e", "tests/bench"),
 }
 ONE_FILE = {  # (library, room): the one source that may include it

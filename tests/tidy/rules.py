@@ -81,6 +81,7 @@ FILES = [
 CLOCK_FREE = {
     r"daemon/env/posix_\w+\.(h|cc)": "the production Env",
     r"daemon/transport/.*": "the production Env's network",
+    r"daemon/etcd/.*": "how long a coordinator leads; its own thread, beside the loop",
     r"tests/.*": "tests measure and time out",
     r"daemon/cli/(process|local_layout)\.(h|cc)|daemon/cli/local/.*|daemon/bench/churn_\w+\.(h|cc)":
         "starts and awaits programs; outside every run",

@@ -10,6 +10,10 @@ import unittest
 
 from lab_run import LAB, TWO, lab, lab_json, skip_without_a_lab, topology_file
 
+# Of a machine that measures lines by the second.
+ATTEMPTS = 5
+LATE_PERCENT = 0.5
+
 # One node behind NAT listens and dials the coordinator; that one dials back to where it is seen,
 # and to the address that the topology gives it.
 DIAL_BACK = """
@@ -62,17 +66,27 @@ def wait_for(what, condition, seconds=30):
 class LabTest(unittest.TestCase):
 
     def test_lines_are_as_configured(self):
-        done, rows = lab_json("check", TWO, "--seconds", "1")
-        self.assertEqual(4, len(rows), done.stdout)
-        for row in rows:
-            self.assertEqual(100e6, row["rate"])
-            # All of it is more than a program can get: there are headers.
-            self.assertTrue(0.9 <= row["got"] / row["rate"] < 1.0, done.stdout)
-        round_trips = [row["got_rtt"] for row in rows if row["rtt"]]
-        self.assertEqual(2, len(round_trips))
-        for rtt in round_trips:
-            self.assertTrue(0.020 <= rtt <= 0.023, done.stdout)
-        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        # A line is never faster than configured. Slower is a machine's right that has no time for
+        # it, and the lab says when it was late: such a machine gets other attempts.
+        for attempt in range(ATTEMPTS):
+            done, rows = lab_json("check", TWO, "--seconds", "1")
+            self.assertEqual(4, len(rows), done.stdout)
+            for row in rows:
+                self.assertEqual(100e6, row["rate"])
+                # All of it is more than a program can get: there are headers.
+                self.assertLess(row["got"], row["rate"], done.stdout)
+            round_trips = [row["got_rtt"] for row in rows if row["rtt"]]
+            self.assertEqual(2, len(round_trips))
+            self.assertGreaterEqual(min(round_trips), 0.020, done.stdout)
+            if (all(row["got"] >= 0.9 * row["rate"] for row in rows) and
+                    max(round_trips) <= 0.023):
+                self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+                return
+            self.assertEqual(1, done.returncode, done.stdout + done.stderr)
+            late = float(re.search(r"([\d.]+)% of its deliveries over 1 ms late", done.stdout)[1])
+            if late <= LATE_PERCENT:
+                self.fail(f"wrong, on a machine that kept up:\n{done.stdout}")
+        self.skipTest(f"this machine is too busy to measure: {late}% of deliveries came late")
 
     def test_loses_what_it_is_told_to(self):
         path = topology_file(self, '[region.eu]\npeers = 1\nrate = "20Mbit"\nrtt = "2ms"\n'

@@ -15,6 +15,7 @@
 #include "compression/base/status_macros.h"
 #include "worker/base/manifest.h"
 #include "worker/hub/safetensors.h"
+#include "worker/kernels/fused.h"
 #include "worker/model/layers.h"
 #include "worker/model/rotary.h"
 #include "worker/model/torch_edge.h"
@@ -27,9 +28,27 @@ struct Linear {
   at::Tensor weight, bias;
 
   at::Tensor operator()(const at::Tensor& x) const {
+    if (UsesKernels(x)) return FusedLinear(x, weight, bias);
     return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
   }
 };
+
+// `in` with what `linear` makes of `x`, which is one pass without dropout.
+at::Tensor AddTo(const at::Tensor& in, const Linear& linear, const at::Tensor& x, double dropout,
+                 const at::Generator& generator) {
+  if (dropout <= 0 && UsesKernels(x)) return FusedLinear(x, linear.weight, linear.bias, in);
+  return in + Drop(linear(x), dropout, generator);
+}
+
+// Rows of token embeddings, and of positions where those are defined; [batch tokens, width].
+at::Tensor Embed(const at::Tensor& embedding, const at::Tensor& tokens,
+                 const at::Tensor& positions = {}) {
+  const int64_t length = tokens.size(1);
+  if (UsesKernels(embedding)) return FusedEmbedding(embedding, tokens, positions);
+  at::Tensor x = at::embedding(embedding, tokens);
+  if (positions.defined()) x = x + positions.narrow(0, 0, length);
+  return x.view({tokens.numel(), embedding.size(1)});
+}
 
 // The GPTs: learned positions, pre-norm.
 //
@@ -53,8 +72,7 @@ class Gpt final : public Model {
   at::Tensor Norm(const Linear& norm, const at::Tensor& x) const;
   at::Tensor RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
                       double dropout) const;
-  at::Tensor Attention(const Block& block, const at::Tensor& x, int64_t batch,
-                       double dropout) const;
+  at::Tensor Attend(const Block& block, const at::Tensor& x, int64_t batch, double dropout) const;
 
   const v1::ModelSpec model_;
   const bool biased_;
@@ -89,37 +107,47 @@ Linear Gpt::Take(ModelParameters::const_iterator& next) const {
 }
 
 at::Tensor Gpt::Norm(const Linear& norm, const at::Tensor& x) const {
-  return at::layer_norm(x, norm.weight.sizes(), norm.weight, norm.bias,
-                        biased_ ? model_.norm_epsilon() : kNormEpsilon);
+  const double epsilon = biased_ ? model_.norm_epsilon() : kNormEpsilon;
+  if (UsesKernels(x)) return FusedNorm(x, norm.weight, norm.bias, {epsilon, /*centred=*/true});
+  return at::layer_norm(x, norm.weight.sizes(), norm.weight, norm.bias, epsilon);
 }
 
-at::Tensor Gpt::Attention(const Block& block, const at::Tensor& x, int64_t batch,
-                          double dropout) const {
+// The heads' results side by side.
+at::Tensor Gpt::Attend(const Block& block, const at::Tensor& x, int64_t batch,
+                       double dropout) const {
   const int64_t heads = model_.heads(), width = model_.width();
   const int64_t tokens = x.size(0) / batch;
-  const at::Tensor qkv =
-      block.attention_in(x).view({batch, tokens, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
-  const at::Tensor y = CausalAttention(qkv[0], qkv[1], qkv[2], dropout, generator());
-  return block.attention_out(y.transpose(1, 2).reshape({batch * tokens, width}));
+  const at::Tensor qkv = block.attention_in(x);
+  if (dropout <= 0 && UsesKernels(qkv)) {
+    const int64_t head = width / heads;
+    return FusedAttention(
+        qkv, {batch, heads, heads, head, /*window=*/0, 1 / std::sqrt(static_cast<double>(head))});
+  }
+  const at::Tensor split =
+      qkv.view({batch, tokens, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
+  const at::Tensor y = CausalAttention(split[0], split[1], split[2], dropout, generator());
+  return y.transpose(1, 2).reshape({batch * tokens, width});
 }
 
 at::Tensor Gpt::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
                          double dropout) const {
-  const at::Tensor x = in + Drop(Attention(block, Norm(block.attention_norm, in), batch, dropout),
-                                 dropout, generator());
-  const at::Tensor hidden =
-      at::gelu(block.mlp_in(Norm(block.mlp_norm, x)), biased_ ? "tanh" : "none");
-  return x + Drop(block.mlp_out(hidden), dropout, generator());
+  const at::Tensor attended = Attend(block, Norm(block.attention_norm, in), batch, dropout);
+  const at::Tensor x = AddTo(in, block.attention_out, attended, dropout, generator());
+  const at::Tensor hidden = block.mlp_in(Norm(block.mlp_norm, x));
+  const at::Tensor active =
+      UsesKernels(hidden)
+          ? FusedActivation(biased_ ? Activation::kGeluTanh : Activation::kGelu, hidden)
+          : at::gelu(hidden, biased_ ? "tanh" : "none");
+  return AddTo(x, block.mlp_out, active, dropout, generator());
 }
 
 at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                        double dropout) const {
-  const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
+  const int64_t batch = tokens.size(0);
   auto next = parameters.begin();
   const at::Tensor& token_embedding = *next++;
   const at::Tensor& position_embedding = *next++;
-  at::Tensor x = at::embedding(token_embedding, tokens) + position_embedding.narrow(0, 0, length);
-  x = Drop(x.view({batch * length, width}), dropout, generator());
+  at::Tensor x = Drop(Embed(token_embedding, tokens, position_embedding), dropout, generator());
   for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
     const Block block{Take(next), Take(next), Take(next), Take(next), Take(next), Take(next)};
     const auto run = [this, block, batch, dropout](const at::Tensor& in) {
@@ -128,8 +156,31 @@ at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& toke
     x = Run(run, x);
   }
   const at::Tensor last = Norm(Take(next), x);
-  return at::mm(last, (model_.untied() ? *next : token_embedding).t());
+  return Linear{model_.untied() ? *next : token_embedding, {}}(last);
 }
+
+// cos and sin of position x frequency, [tokens, head width / 2]; undefined: positions are unknown.
+struct Rotation {
+  at::Tensor cos, sin;
+
+  // `x` is [batch, heads, tokens, head width].
+  at::Tensor operator()(const at::Tensor& x) const {
+    if (!cos.defined()) return x;
+    const int64_t half = x.size(3) / 2;
+    const at::Tensor a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
+    return at::cat({a * cos - b * sin, b * cos + a * sin}, 3);
+  }
+
+  // Of [batch tokens, heads x head width].
+  at::Tensor Flat(const at::Tensor& x, int64_t heads) const {
+    return cos.defined() ? FusedRotation(x, cos, sin, heads) : x;
+  }
+
+  bool Fits(int64_t tokens, const at::Tensor& like) const {
+    return cos.defined() && cos.size(0) == tokens && cos.device() == like.device() &&
+           cos.scalar_type() == like.scalar_type();
+  }
+};
 
 // Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, a gated
 // feed-forward part. What a relative has beside that, its DecoderShape and DecoderFamily say.
@@ -147,41 +198,31 @@ class Llama final : public Model {
 
  private:
   struct Block;
-  struct Rotation;
 
   Block Take(ModelParameters::const_iterator& next) const;
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor HeadNorm(const at::Tensor& x, const at::Tensor& weight) const;
   Rotation RotationOf(int64_t tokens, const at::Tensor& like, char letter) const;
+  Rotation MakeRotation(int64_t tokens, const at::Tensor& like, char letter) const;
   at::Tensor RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
                       const Rotation& rotation, const AttentionRule& rule, double dropout) const;
-  at::Tensor Attention(const Block& block, const at::Tensor& x, int64_t batch,
-                       const Rotation& rotation, const AttentionRule& rule, double dropout) const;
+  at::Tensor Attend(const Block& block, const at::Tensor& x, int64_t batch,
+                    const Rotation& rotation, const AttentionRule& rule, double dropout) const;
+  at::Tensor FusedAttend(const Block& block, const at::Tensor& x, int64_t batch,
+                         const Rotation& rotation, const AttentionRule& rule) const;
 
   const v1::ModelSpec model_;
   const DecoderShape shape_;
   const DecoderFamily& family_;
-  const int64_t head_;                        // the width of one
-  const std::vector<double> rotary_factors_;  // of layers that are scaled; empty: all 1
+  const int64_t head_;                          // the width of one
+  const std::vector<double> rotary_factors_;    // of layers that are scaled; empty: all 1
+  mutable std::map<char, Rotation> rotations_;  // the last ones, by the layer's letter
 };
 
 // One block; norms that the family lacks are undefined.
 struct Llama::Block {
   at::Tensor before_attention, q_norm, k_norm, after_attention, before_mlp, after_mlp;
   Linear q, k, v, attention_out, gate, up, down;
-};
-
-// cos and sin of position x frequency, [tokens, head width / 2]; undefined: positions are unknown.
-struct Llama::Rotation {
-  at::Tensor cos, sin;
-
-  // `x` is [batch, heads, tokens, head width].
-  at::Tensor operator()(const at::Tensor& x) const {
-    if (!cos.defined()) return x;
-    const int64_t half = x.size(3) / 2;
-    const at::Tensor a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
-    return at::cat({a * cos - b * sin, b * cos + a * sin}, 3);
-  }
 };
 
 Llama::Llama(const v1::ModelSpec& model, v1::Manifest manifest, bool checkpointing)
@@ -197,7 +238,7 @@ void Llama::Initialise(const at::Tensor& flat, uint64_t seed) const {
   InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed, family_.gemma ? 0 : 1);
 }
 
-// It holds nothing but its shape.
+// It holds nothing but its shape, and angles that follow from it.
 std::unique_ptr<Model> Llama::CopyTo(const at::Device&, const at::Generator& generator) const {
   auto copy = std::make_unique<Llama>(*this);
   copy->DrawFrom(generator);
@@ -237,6 +278,10 @@ Llama::Block Llama::Take(ModelParameters::const_iterator& next) const {
 // `x` itself where there is no such norm.
 at::Tensor Llama::Norm(const at::Tensor& x, const at::Tensor& weight) const {
   if (!weight.defined()) return x;
+  if (UsesKernels(x)) {
+    return FusedNorm(x, weight, {},
+                     {model_.norm_epsilon(), /*centred=*/false, family_.gemma ? 1.0 : 0.0});
+  }
   const at::Tensor unit =
       x * at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + model_.norm_epsilon());
   return unit * (family_.gemma ? weight + 1 : weight);
@@ -247,9 +292,16 @@ at::Tensor Llama::HeadNorm(const at::Tensor& x, const at::Tensor& weight) const 
   return weight.defined() ? Norm(x.to(at::kFloat), weight) : x;
 }
 
-// Angles in fp64: far positions turn through many circles, of which fp32 would lose parts.
-Llama::Rotation Llama::RotationOf(int64_t tokens, const at::Tensor& like, char letter) const {
+Rotation Llama::RotationOf(int64_t tokens, const at::Tensor& like, char letter) const {
   if (!HasPositions(letter)) return {};
+  Rotation& kept = rotations_[letter];
+  if (!kept.Fits(tokens, like)) kept = MakeRotation(tokens, like, letter);
+  return kept;
+}
+
+// Angles in fp64: far positions turn through many circles, of which fp32 would lose parts.
+Rotation Llama::MakeRotation(int64_t tokens, const at::Tensor& like, char letter) const {
+  const at::NoGradGuard no_grad;
   const bool apart = IsLocalLayer(letter) && shape_.local_rope_theta != 0;
   const double theta = apart ? shape_.local_rope_theta : model_.rope_theta();
   const auto exact = like.options().dtype(at::kDouble).requires_grad(false);
@@ -272,9 +324,28 @@ Llama::Rotation Llama::RotationOf(int64_t tokens, const at::Tensor& like, char l
   return {cos.to(like.scalar_type()), sin.to(like.scalar_type())};
 }
 
-at::Tensor Llama::Attention(const Block& block, const at::Tensor& x, int64_t batch,
-                            const Rotation& rotation, const AttentionRule& rule,
-                            double dropout) const {
+at::Tensor Llama::FusedAttend(const Block& block, const at::Tensor& x, int64_t batch,
+                              const Rotation& rotation, const AttentionRule& rule) const {
+  const int64_t heads = model_.heads(), groups = model_.kv_heads();
+  const bool whole = family_.head_norms == DecoderFamily::HeadNorms::kWhole;
+  const auto turned = [&](const Linear& linear, const at::Tensor& norm, int64_t count) {
+    const at::Tensor one = linear(x);
+    const at::Tensor normed =
+        whole ? Norm(one, norm) : Norm(one.view({-1, head_}), norm).view(one.sizes());
+    return rotation.Flat(normed, count);
+  };
+  const double scale = rule.scale > 0 ? rule.scale : 1 / std::sqrt(static_cast<double>(head_));
+  return FusedAttention(turned(block.q, block.q_norm, heads), turned(block.k, block.k_norm, groups),
+                        block.v(x), {batch, heads, groups, head_, rule.window, scale});
+}
+
+// The heads' results side by side.
+at::Tensor Llama::Attend(const Block& block, const at::Tensor& x, int64_t batch,
+                         const Rotation& rotation, const AttentionRule& rule,
+                         double dropout) const {
+  if (dropout <= 0 && rule.cap == 0 && UsesKernels(x)) {
+    return FusedAttend(block, x, batch, rotation, rule);
+  }
   const int64_t heads = model_.heads(), groups = model_.kv_heads();
   const int64_t tokens = x.size(0) / batch;
   const bool whole = family_.head_norms == DecoderFamily::HeadNorms::kWhole;
@@ -295,20 +366,27 @@ at::Tensor Llama::Attention(const Block& block, const at::Tensor& x, int64_t bat
   const at::Tensor y = CausalAttention(
       turned(block.q, block.q_norm, heads), share(turned(block.k, block.k_norm, groups)),
       share(split(block.v(x), groups)), dropout, generator(), rule);
-  return block.attention_out(y.transpose(1, 2).reshape({batch * tokens, heads * head_}));
+  return y.transpose(1, 2).reshape({batch * tokens, heads * head_});
 }
 
 at::Tensor Llama::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
                            const Rotation& rotation, const AttentionRule& rule,
                            double dropout) const {
+  const auto add = [&](const at::Tensor& to, const Linear& linear, const at::Tensor& of,
+                       const at::Tensor& norm) {
+    if (!norm.defined()) return AddTo(to, linear, of, dropout, generator());
+    return to + Drop(HeadNorm(linear(of), norm), dropout, generator());
+  };
   const at::Tensor attended =
-      Attention(block, Norm(in, block.before_attention), batch, rotation, rule, dropout);
-  const at::Tensor x = in + Drop(HeadNorm(attended, block.after_attention), dropout, generator());
+      Attend(block, Norm(in, block.before_attention), batch, rotation, rule, dropout);
+  const at::Tensor x = add(in, block.attention_out, attended, block.after_attention);
   const at::Tensor normed = Norm(x, block.before_mlp);
-  const at::Tensor gate = block.gate(normed);
+  const at::Tensor gate = block.gate(normed), up = block.up(normed);
   const at::Tensor hidden =
-      (family_.gemma ? at::gelu(gate, "tanh") : at::silu(gate)) * block.up(normed);
-  return x + Drop(HeadNorm(block.down(hidden), block.after_mlp), dropout, generator());
+      UsesKernels(gate)
+          ? FusedGate(family_.gemma ? Activation::kGeluTanh : Activation::kSilu, gate, up)
+          : (family_.gemma ? at::gelu(gate, "tanh") : at::silu(gate)) * up;
+  return add(x, block.down, hidden, block.after_mlp);
 }
 
 at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
@@ -316,19 +394,17 @@ at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& to
   const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
   auto next = parameters.begin();
   const at::Tensor& embedding = *next++;
-  at::Tensor x = at::embedding(embedding, tokens).view({batch * length, width});
+  at::Tensor x = Embed(embedding, tokens);
   if (family_.gemma) x = x * std::sqrt(static_cast<double>(width));
   x = Drop(x, dropout, generator());
   AttentionRule rule;
   if (shape_.query_scalar != 0)
     rule.scale = 1 / std::sqrt(static_cast<double>(shape_.query_scalar));
   rule.cap = shape_.attention_cap;
-  std::map<char, Rotation> rotations;  // by the layer's letter
   for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
     const Block block = Take(next);
     const char letter = LayerLetter(shape_, layer);
-    if (rotations.count(letter) == 0) rotations[letter] = RotationOf(length, x, letter);
-    const Rotation rotation = rotations[letter];
+    const Rotation rotation = RotationOf(length, x, letter);
     rule.window = IsLocalLayer(letter) ? shape_.window : 0;
     const auto run = [this, block, batch, rotation, rule, dropout](const at::Tensor& in) {
       return RunBlock(block, in, batch, rotation, rule, dropout);
@@ -336,7 +412,7 @@ at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& to
     x = Run(run, x);
   }
   const at::Tensor last = Norm(x, *next++);
-  const at::Tensor logits = at::mm(last, (model_.untied() ? *next : embedding).t());
+  const at::Tensor logits = Linear{model_.untied() ? *next : embedding, {}}(last);
   if (shape_.logit_cap == 0) return logits;
   return at::tanh(logits / shape_.logit_cap) * shape_.logit_cap;
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "worker/kernels/fused.h"
 #include "worker/model/torch_version.h"
 
 namespace atolld {
@@ -88,6 +89,8 @@ at::Tensor Drop(const at::Tensor& x, double dropout, const at::Generator& genera
   if (!generator.defined()) return at::dropout(x, dropout, /*train=*/true);
   return x * at::empty_like(x.detach()).bernoulli_(1 - dropout, generator).div_(1 - dropout);
 }
+
+bool UsesKernels(const at::Tensor& x) { return IsPlainFloat(x) && !AutocastEnabled(at::kCPU); }
 
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            double dropout, const at::Generator& generator,

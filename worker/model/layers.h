@@ -26,6 +26,10 @@ void InitialiseLayers(const v1::Manifest& manifest, uint32_t layers,
 // are those that at::dropout draws there from libtorch's own in the same state.
 at::Tensor Drop(const at::Tensor& x, double dropout, const at::Generator& generator);
 
+// Whether worker/kernels/fused.h has operations for `x` as it is and as libtorch would compute:
+// fp32 on a CPU, and not in bf16 under autocast.
+bool UsesKernels(const at::Tensor& x);
+
 // What an attention has beside causality.
 struct AttentionRule {
   int64_t window = 0;  // tokens that a position sees, itself among them; 0: all before it

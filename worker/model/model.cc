@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "worker/base/manifest.h"
+#include "worker/kernels/fused.h"
 
 namespace atolld {
 namespace {
@@ -42,9 +43,12 @@ ModelParameters Model::BindTrainable(const at::Tensor& flat, const at::Tensor& g
 
 at::Tensor Model::Loss(const ModelParameters& parameters, const at::Tensor& tokens,
                        const at::Tensor& targets, double dropout) const {
+  const at::Tensor logits = Logits(parameters, tokens, dropout);
+  if (UsesKernels(logits)) {
+    return FusedCrossEntropy(logits, targets.reshape({-1}), kIgnoredTarget);
+  }
   // Under autocast the last product is bf16, which is too coarse for a sum of exponentials.
-  return at::cross_entropy_loss(Logits(parameters, tokens, dropout).to(at::kFloat),
-                                targets.reshape({-1}));
+  return at::cross_entropy_loss(logits.to(at::kFloat), targets.reshape({-1}));
 }
 
 }  // namespace atolld

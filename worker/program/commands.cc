@@ -346,9 +346,10 @@ absl::StatusOr<double> BytesPerToken(const TrainingData& data) {
 std::string HelpText() {
   return R"(atoll-worker: the inner loop of an Atoll peer, and what needs the model itself.
 
-  atoll-worker --socket unix:/PATH [--device auto|cpu|cuda|cuda:N|cuda:all|LIST]
+  atoll-worker --socket unix:/PATH [--device auto|cpu|cuda|cuda:N|cuda:all|LIST] [--slower N]
       Serves the daemon that listens there (and started this process). Default: the first GPU, or
       the CPU where there is none. LIST: several with commas between, "cuda:0,cuda:1" or "cpu,cpu".
+      --slower N: each inner step lasts N times what it takes; the rest of it is sleep.
 
   atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
                         [--temperature T] [--top-k K] [--top-p P] [--stop TEXTS] [--seed S]
@@ -397,8 +398,7 @@ std::string HelpText() {
       Says what lies there, and whether it is sound.
 
   atoll-worker probe [--device auto|cpu|cuda|cuda:N|cuda:all|LIST]
-      Measures a matrix product on one thread, counts GPUs, and prints JSON. Fails where a device
-      is not there.
+      Measures a matrix product on one thread, counts GPUs, prints JSON. Fails without the device.
 
   atoll-worker measure --spec - [--device auto|cpu|cuda|cuda:N|cuda:all|LIST] [--threads N]
                        [--seconds S]
@@ -415,7 +415,7 @@ Exit codes: 0 done, 1 failed, 2 the call is wrong.
 }
 
 absl::Status RunServe(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"socket", "device"}));
+  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"socket", "device", "slower"}));
   ASSIGN_OR_RETURN(const std::string socket, flags.Text("socket"));
   // However the daemon dies, its worker does not stay behind. The closed stream would do; this
   // needs no help of ours.
@@ -424,6 +424,10 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
   const Termination termination(inbox);
   Session::Options options;
   ASSIGN_OR_RETURN(options.device, flags.Text("device", "auto"));
+  ASSIGN_OR_RETURN(options.slower, flags.Number("slower", 1));
+  if (!(options.slower >= 1) || !std::isfinite(options.slower)) {
+    return absl::InvalidArgumentError("--slower is a number from 1 on");
+  }
   options.log = LogLine;
   options.set_threads = SetMathThreads;
   options.math = ProbeMath();

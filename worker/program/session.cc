@@ -81,7 +81,9 @@ absl::Status Session::Run() {
       const absl::StatusOr<Next> next = Handle(*event);
       if (next.ok() && *next == Next::kEnd) return absl::OkStatus();
       status = next.status();
-    } else if (Waits()) {
+    } else if (stretched_.has_value() && owed_ <= absl::ZeroDuration()) {
+      status = EndStep(*std::exchange(stretched_, absl::nullopt));
+    } else if (stretched_.has_value() || Waits()) {
       SendProgress();  // it lives
     } else {
       status = TrainOneStep();
@@ -93,13 +95,20 @@ absl::Status Session::Run() {
   return status;
 }
 
-// An idle worker waits; a training one only looks, unless it goes no further without a merge.
+// An idle worker waits; a training one only looks, unless its step lasts longer than it took, or it
+// goes no further without a merge.
 absl::optional<Event> Session::NextEvent() {
   if (!training_) return inbox_.Take();
-  if (!Waits()) return inbox_.TryTake();
+  if (!stretched_.has_value() && !Waits()) return inbox_.TryTake();
   const absl::Time began = options_.now();
-  absl::optional<Event> event = inbox_.TakeFor(kProgressEvery);
-  waited_ += options_.now() - began;
+  absl::optional<Event> event =
+      inbox_.TakeFor(stretched_.has_value() ? std::min(owed_, kProgressEvery) : kProgressEvery);
+  const absl::Duration passed = options_.now() - began;
+  if (stretched_.has_value()) {
+    owed_ -= passed;
+  } else {
+    waited_ += passed;
+  }
   return event;
 }
 
@@ -247,6 +256,7 @@ absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   tokens_done_ = 0;
   loss_sum_ = first_loss_ = rates_ = 0;
   evaluating_ = waited_ = absl::ZeroDuration();
+  stretched_.reset();
   began_ = options_.now();
   PlanRound();
   if (!spec_.data().private_()) CountEpochs(train_);
@@ -352,16 +362,29 @@ absl::Status Session::TrainOneStep() {
     return absl::StrCat("version ", train_.version(),
                         train_.party() == 0 ? "" : absl::StrCat(", party ", train_.party()));
   };
+  const absl::Time began = options_.now();
   auto samples = NextSamples();
   RETURN_IF_ERROR(Annotate(samples.status(), context()));
   const uint64_t step = StepOfRun(train_.first_step(), steps_done_, steps_, spec_.inner().steps());
   const auto loss = trainer_->Step(step, *samples);
   RETURN_IF_ERROR(Annotate(loss.status(), context()));
-  if (steps_done_ == 0) first_loss_ = *loss;
-  loss_sum_ += *loss;
-  rates_ += static_cast<double>(static_cast<float>(LearningRate(spec_.inner(), step)));
-  samples_done_ += samples->size();
-  for (const uint64_t sample : *samples) tokens_done_ += trainer_->corpus().TargetsOf(sample);
+  StepDone done;
+  done.loss = *loss;
+  done.rate = static_cast<double>(static_cast<float>(LearningRate(spec_.inner(), step)));
+  done.samples = samples->size();
+  for (const uint64_t sample : *samples) done.tokens += trainer_->corpus().TargetsOf(sample);
+  if (options_.slower <= 1) return EndStep(done);
+  owed_ = (options_.slower - 1) * (options_.now() - began);
+  stretched_ = done;
+  return absl::OkStatus();
+}
+
+absl::Status Session::EndStep(const StepDone& done) {
+  if (steps_done_ == 0) first_loss_ = done.loss;
+  loss_sum_ += done.loss;
+  rates_ += done.rate;
+  samples_done_ += done.samples;
+  tokens_done_ += done.tokens;
   ++steps_done_;
   RETURN_IF_ERROR(Settle());
   if (!training_) return absl::OkStatus();

@@ -1,8 +1,10 @@
 // The worker's side of worker.proto: does what the daemon asks, in the order of the messages.
 //
 // Between two inner steps it looks at the inbox, so a rebase, a stop or newer work never waits
-// longer than a step. A slot of the shared memory is touched only while a message about it is the
-// worker's to answer. Runs on one thread; the inbox is the only way in.
+// longer than a step. One that plays a slower machine sleeps after each step: to everybody else
+// that is a part of the step, and it hears of what comes meanwhile. A slot of the shared memory is
+// touched only while a message about it is the worker's to answer. Runs on one thread; the inbox is
+// the only way in.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "atoll/v1/worker.pb.h"
 #include "worker/base/link.h"
 #include "worker/base/merge_point.h"
@@ -36,6 +39,7 @@ class Session {
     std::function<void(const std::string&)> log;  // one line, without a newline
     std::function<int(int)> set_threads;          // takes Configure.threads; returns what was set
     std::string device = "auto";                  // as ResolveDevices takes it
+    double slower = 1;  // a step lasts so many times what it takes, from 1: a slower machine
   };
 
   // Inbox and outbox must outlive the session.
@@ -48,6 +52,12 @@ class Session {
  private:
   enum class Next { kGoOn, kEnd };
 
+  // What a step has come to.
+  struct StepDone {
+    double loss = 0, rate = 0;
+    uint64_t samples = 0, tokens = 0;
+  };
+
   absl::optional<Event> NextEvent();
   absl::StatusOr<Next> Handle(const Event& event);
   absl::StatusOr<Next> HandleMessage(const v1::DaemonMessage& message);
@@ -58,6 +68,7 @@ class Session {
   absl::Status BeginTraining(const v1::TrainSteps& train);
   absl::Status BeginFrom(TrainingStart start);
   absl::Status TrainOneStep();
+  absl::Status EndStep(const StepDone& done);
   absl::Status TakeMerge(const v1::Merge& merge);
   absl::Status Settle();
   absl::Status Merge(const v1::Merge& merge);
@@ -117,8 +128,10 @@ class Session {
   double rates_ = 0;        // the sum of the learning rates of the steps that are done
   uint64_t evaluated_ = 0;  // turns of the evaluation under way
   absl::Time began_, last_progress_;
-  absl::Duration evaluating_;  // inside this training, not counted as its time
-  absl::Duration waited_;      // likewise, for a merge
+  absl::Duration evaluating_;           // inside this training, not counted as its time
+  absl::Duration waited_;               // likewise, for a merge
+  absl::optional<StepDone> stretched_;  // computed, and not over yet: for owed_ longer
+  absl::Duration owed_;
 };
 
 }  // namespace atolld

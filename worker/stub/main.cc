@@ -1,6 +1,7 @@
 // atoll-stub-worker: a worker whose steps take time and nothing else.
 #include <sys/prctl.h>
 
+#include <cmath>
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -38,7 +39,9 @@ absl::Status Serve(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const std::string socket, flags.Text("socket"));
   ASSIGN_OR_RETURN(const double slower, flags.Number("slower", 1));
   ASSIGN_OR_RETURN(const double shift, flags.Number("shift", 0));
-  if (!(slower > 0)) return absl::InvalidArgumentError("--slower is a number above 0");
+  if (!(slower > 0) || !std::isfinite(slower)) {
+    return absl::InvalidArgumentError("--slower is a number above 0");
+  }
   // However the daemon dies, its worker does not stay behind.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   atolld::Inbox inbox;

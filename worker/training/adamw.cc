@@ -6,25 +6,13 @@
 
 #include <cmath>
 
+#include "worker/kernels/row_kernels.h"
+
 namespace atolld {
 namespace {
 
 constexpr double kEpsilon = 1e-8;    // torch.optim.AdamW's
 constexpr int64_t kGrain = 1 << 16;  // below this a second thread costs more than it gains
-
-void Update(const AdamWStep& c, size_t count, float* __restrict parameters,
-            const float* __restrict gradient, float* __restrict first, float* __restrict second) {
-  const float epsilon = static_cast<float>(kEpsilon);
-  for (size_t i = 0; i < count; ++i) {
-    const float g = gradient[i] * c.clip;
-    const float m = c.beta1 * first[i] + c.one_minus_beta1 * g;
-    const float v = c.beta2 * second[i] + c.one_minus_beta2 * (g * g);
-    first[i] = m;
-    second[i] = v;
-    const float denominator = std::sqrt(v) / c.root_correction + epsilon;
-    parameters[i] = parameters[i] * c.keep - c.step_size * (m / denominator);
-  }
-}
 
 }  // namespace
 
@@ -50,8 +38,17 @@ void UpdateRange(const AdamWStep& step, int64_t begin, int64_t end, const at::Te
   const float* const g = gradient.data_ptr<float>();
   float* const m = first.data_ptr<float>();
   float* const v = second.data_ptr<float>();
+  const AdamWFactors factors{step.clip,
+                             step.beta1,
+                             step.beta2,
+                             step.one_minus_beta1,
+                             step.one_minus_beta2,
+                             step.step_size,
+                             step.root_correction,
+                             step.keep,
+                             static_cast<float>(kEpsilon)};
   at::parallel_for(begin, end, kGrain, [&](int64_t from, int64_t to) {
-    Update(step, static_cast<size_t>(to - from), p + from, g + from, m + from, v + from);
+    AdamWPass(factors, static_cast<size_t>(to - from), p + from, g + from, m + from, v + from);
   });
 }
 

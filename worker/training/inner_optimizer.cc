@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "worker/base/manifest.h"
+#include "worker/kernels/row_kernels.h"
 #include "worker/training/adamw.h"
 #include "worker/training/flat_buffer.h"
 
@@ -25,26 +26,6 @@ constexpr double kSmallest = 1e-7;    // a matrix of zeros stays one
 constexpr double kAdamWLength = 0.2;  // root mean square of a usual step of AdamW, in its rate
 
 constexpr double kClipEpsilon = 1e-6;  // torch.nn.utils.clip_grad_norm_'s
-
-// The CPU's, in one pass.
-double NormOf(absl::Span<const float> values) {
-  // Lanes, since the compiler may not reorder one sum into several.
-  constexpr size_t kLanes = 16;
-  std::array<double, kLanes> sums = {};
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double value = static_cast<double>(values[i + lane]);
-      sums[lane] += value * value;
-    }
-  }
-  double sum = 0;
-  for (; i < values.size(); ++i) {
-    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  }
-  for (const double lane : sums) sum += lane;
-  return std::sqrt(sum);
-}
 
 class Sgd final : public InnerOptimizer {
  public:
@@ -195,7 +176,7 @@ absl::Status CheckInnerSpec(const v1::InnerSpec& inner) {
 
 double GlobalNorm(const at::Tensor& values) {
   if (!values.is_cpu()) return at::norm(values, 2.0, at::kDouble).item<double>();
-  return NormOf(absl::MakeConstSpan(values.data_ptr<float>(), static_cast<size_t>(values.numel())));
+  return std::sqrt(SumOfSquares(values.data_ptr<float>(), static_cast<size_t>(values.numel())));
 }
 
 float ClipFactor(double norm, double limit) {

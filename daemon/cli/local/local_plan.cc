@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/config_value.h"
+#include "daemon/config/worker_program.h"
 #include "membership/history/digest.h"
 
 namespace atolld {
@@ -81,6 +83,32 @@ absl::StatusOr<std::vector<PeerLine>> ParsePeerLines(absl::string_view text) {
     lines.push_back(std::move(line));
   }
   return lines;
+}
+
+absl::StatusOr<std::vector<double>> ParseSpeeds(absl::string_view text) {
+  std::vector<double> speeds;
+  if (absl::StripAsciiWhitespace(text).empty()) return speeds;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    double slower = 0;
+    // A comparison with what is no number fails.
+    if (!absl::SimpleAtod(part, &slower) || !(slower >= 1 && slower <= kMostSlower)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "speeds say how many times slower each machine is, numbers from 1 to ", kMostSlower,
+          " with commas between, like 1,2,4,8, not '", OneLine(part, kMostShown), "'"));
+    }
+    speeds.push_back(slower);
+  }
+  if (speeds.size() > kMostPeers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there are ", speeds.size(), " speeds, and at most ", kMostPeers, " peers"));
+  }
+  return speeds;
+}
+
+double SpeedOf(const std::vector<double>& speeds, absl::string_view peer) {
+  uint32_t number = 0;
+  const bool numbered = absl::SimpleAtoi(peer.substr(peer.rfind('-') + 1), &number) && number > 0;
+  return speeds[numbered ? (number - 1) % speeds.size() : 0];
 }
 
 bool MatchesPattern(absl::string_view pattern, absl::string_view name) {

@@ -1,5 +1,6 @@
 // What happens to the peers of a local run that its config does not say: how many there are from
-// which round on, when one is killed or paused, and how fast the line of each is.
+// which round on, when one is killed or paused, how fast the line of each is, and how slow its
+// machine.
 //
 // An experiment asks for it. Faults come at equal distances; whom one hits is drawn by SHA-256 of
 // the run's seed and the fault's number, so that a repeated experiment draws the same. Pure
@@ -46,6 +47,13 @@ absl::StatusOr<std::vector<PeerLine>> ParsePeerLines(absl::string_view text);
 // Sets the caps of a peer's line: of those that match, the last one counts.
 void LimitLine(const std::vector<PeerLine>& lines, absl::string_view peer, MachineConfig* machine);
 
+// "1,2,4,8": how many times slower than this machine that of each peer is, from 1 on; "" is none.
+// INVALID_ARGUMENT: it is none of that.
+absl::StatusOr<std::vector<double>> ParseSpeeds(absl::string_view text);
+
+// Of "peer-3": the third; `speeds`, which has some, are of the peers in turn.
+double SpeedOf(const std::vector<double>& speeds, absl::string_view peer);
+
 // Whether `name` matches a pattern in which '*' stands for any characters.
 bool MatchesPattern(absl::string_view pattern, absl::string_view name);
 
@@ -55,6 +63,7 @@ size_t DrawVictim(uint64_t seed, absl::string_view kind, uint64_t fault, size_t 
 struct LocalPlan {
   std::vector<RampStep> ramp;
   std::vector<PeerLine> lines;
+  std::vector<double> speeds;                         // none: as the config says
   absl::Duration kill_every = absl::ZeroDuration();   // zero: never
   absl::Duration pause_every = absl::ZeroDuration();  // zero: never
   absl::Duration down = absl::Seconds(10);            // how long one that was hit is away

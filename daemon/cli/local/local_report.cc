@@ -81,6 +81,7 @@ LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerPro
   report.tokens = status.tokens();
   report.wall_seconds = history.wall_seconds();
   report.compute_utilization = history.compute_utilization();
+  report.least_busy = history.least_busy();
   report.parameters = status.parameters();
   report.codec = CodecText(status.spec().exchange());
   report.bytes_sent_per_peer_per_round = history.bytes_sent_per_peer_per_round();
@@ -115,6 +116,7 @@ std::string ReportJson(const LocalReport& report) {
   json["tokens"] = report.tokens;
   json["wall_seconds"] = report.wall_seconds;
   json["compute_utilization"] = report.compute_utilization;
+  json["least_busy"] = OrNull(report.least_busy);
   json["parameters"] = report.parameters;
   json["inner_steps"] = report.inner_steps;
   json["codec"] = report.codec;
@@ -152,6 +154,10 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
        absl::StrCat(FormatSeconds(report.wall_seconds), " from version 0 to the last commit")},
       {"compute utilisation", absl::StrFormat("%.1f %%", report.compute_utilization * 100)},
   };
+  if (report.least_busy && report.peers_started > 1) {
+    rows.push_back(
+        {"  of the least busy peer", absl::StrFormat("%.1f %%", *report.least_busy * 100)});
+  }
   rows.push_back({"sent a peer a round", absl::StrCat(FormatBytes(ours), " as ", report.codec)});
   if (report.peers_started > 1) {
     rows.push_back({"  the same in fp32", Compared(report.fp32_bytes_per_peer_per_round, ours)});

@@ -44,6 +44,7 @@ struct LocalReport {
   uint64_t tokens = 0;
   double wall_seconds = 0;  // first Train to last commit
   double compute_utilization = 0;
+  std::optional<double> least_busy;  // the least share of the time that one peer trained, 0-1
   uint64_t parameters = 0;
   std::string codec;  // "int8+zstd"; "bf16/int4": updates, means
   double bytes_sent_per_peer_per_round = 0;

@@ -46,6 +46,7 @@
 #include "daemon/config/config_sections.h"
 #include "daemon/config/data_on_disk.h"
 #include "daemon/config/peer_path.h"
+#include "daemon/config/worker_program.h"
 #include "daemon/env/network.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
@@ -122,6 +123,15 @@ absl::Status PreparePlan(const LocalOptions& options, LocalPreparation* prepared
   absl::StatusOr<std::vector<PeerLine>> lines = ParsePeerLines(options.lines);
   if (!lines.ok()) return Annotate(lines.status(), "--lines");
   plan.lines = *std::move(lines);
+  absl::StatusOr<std::vector<double>> speeds = ParseSpeeds(options.speeds);
+  if (!speeds.ok()) return Annotate(speeds.status(), "--speeds");
+  plan.speeds = *std::move(speeds);
+  if (!plan.speeds.empty() && !CanBeSlower(prepared->config.model.kind)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--speeds: only atoll-worker and the stub can play slower machines, and a "
+                     "model of kind '",
+                     prepared->config.model.kind, "' has another worker"));
+  }
   ASSIGN_OR_RETURN(plan.kill_every, TimeOption("--kill-every", options.kill_every));
   ASSIGN_OR_RETURN(plan.pause_every, TimeOption("--pause-every", options.pause_every));
   ASSIGN_OR_RETURN(plan.down, TimeOption("--down", options.down));
@@ -148,15 +158,16 @@ absl::Status InspectLocalData(const std::string& worker, const LocalPreparation&
 
 // What the plan changes in a process's config.
 AdjustConfig AdjustmentOf(const LocalPreparation& prepared) {
-  return [lines = prepared.plan.lines, nodes = prepared.nodes](const LocalProcess& process,
-                                                               Config* config) {
-    if (process.role != "peer") return;
-    LimitLine(lines, process.id, &config->machine);
-    const auto node = nodes.find(process.id);
-    if (node == nodes.end()) return;
-    config->peer.listen = absl::StrCat(node->second, ":0");
-    config->peer.advertise = Config::Peer().advertise;
-  };
+  return
+      [plan = prepared.plan, nodes = prepared.nodes](const LocalProcess& process, Config* config) {
+        if (process.role != "peer") return;
+        LimitLine(plan.lines, process.id, &config->machine);
+        if (!plan.speeds.empty()) config->worker.slower = SpeedOf(plan.speeds, process.id);
+        const auto node = nodes.find(process.id);
+        if (node == nodes.end()) return;
+        config->peer.listen = absl::StrCat(node->second, ":0");
+        config->peer.advertise = Config::Peer().advertise;
+      };
 }
 
 // Where the lab has this process and each peer.

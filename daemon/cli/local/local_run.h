@@ -26,6 +26,7 @@ struct LocalOptions {
   // What happens to the peers, as local_plan.h has it; empty: nothing.
   std::string ramp;         // "20:8,40:4"
   std::string lines;        // "*=20Mbit/100Mbit,peer-1=2Mbit/"
+  std::string speeds;       // "1,2,4,8"
   std::string kill_every;   // "2m"
   std::string pause_every;  // the same
   std::string down = "10s";

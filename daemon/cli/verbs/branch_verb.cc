@@ -117,6 +117,7 @@ std::string ShapeDifferences(v1::ModelSpec parent, v1::ModelSpec wanted) {
     tensors.attention_bias = all.attention_bias;
     SetDecoderShape(tensors, model);
     model->clear_lora_alpha();
+    model->clear_base_bits();
   }
   google::protobuf::util::MessageDifferencer differencer;
   std::string text;

@@ -180,6 +180,7 @@ void TakeOwnCosts(const CheckOptions& options, const Config& config, const Prefl
   question.peers = std::max(config.run.peers, 2u);
   question.machine = config.machine;
   question.device = config.worker.device;
+  question.slower = config.worker.slower;
   if (config.network.plaintext || looked.credentials) {
     question.measure_line = [&] {
       const std::string identity =

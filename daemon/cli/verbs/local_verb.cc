@@ -41,6 +41,8 @@ void AddLocalVerb(CommandLine& command_line) {
            "How many peers there are from which round on: 20:8,40:4 [as many all the time]");
   verb.Add("--lines", options->lines,
            "Caps of the peers' lines, up and down: *=20Mbit/100Mbit,peer-1=2Mbit/ [none]");
+  verb.Add("--speeds", options->speeds,
+           "How many times slower each peer's steps are, in turn: 1,2,4,8 [as the config says]");
   verb.Add("--kill-every", options->kill_every, "Kill a peer drawn at random so often: 2m [never]");
   verb.Add("--pause-every", options->pause_every, "Pause one so often: 2m [never]");
   verb.Add("--down", options->down, "How long one that was killed or paused is away");

@@ -33,8 +33,9 @@ struct OneValue {
   std::vector<std::vector<float>> buffers;
 };
 
-OuterScalars DelayedScalars(float due, float share) {
-  return {{"due", due}, {"learning_rate", 0.5f}, {"momentum", 0.5f}, {"share", share}};
+OuterScalars DelayedScalars(float due, float share, float rest = 0) {
+  return {
+      {"due", due}, {"learning_rate", 0.5f}, {"momentum", 0.5f}, {"rest", rest}, {"share", share}};
 }
 
 TEST(DelayedNesterov, FollowsItsPaper) {
@@ -81,13 +82,34 @@ TEST(DelayedNesterov, UpdatesOfOneEntryMoveAsFarAsInEntriesOfTheirOwn) {
   EXPECT_EQ(alone.buffers, together.buffers);
 }
 
+TEST(DelayedNesterov, TakesTheMomentumOfNUpdatesWhereAnEntryHasMoreThanItLacks) {
+  // Broken: the momentum would be pushed by up to twice as much as is meant, and theta move in
+  // bursts. N = 4, updates 4, 4, 8, 8, 8: the last one begins the next sum.
+  OneValue alone("delayed_nesterov");
+  OneValue together("delayed_nesterov");
+  for (const float due : {0.0f, 0.0f}) {
+    ASSERT_TRUE(alone.Step(DelayedScalars(due, 0.25f), 4).ok());
+    ASSERT_TRUE(together.Step(DelayedScalars(due, 0.25f), 4).ok());
+  }
+  ASSERT_TRUE(alone.Step(DelayedScalars(0, 0.25f), 8).ok());
+  ASSERT_TRUE(alone.Step(DelayedScalars(1, 0.25f), 8).ok());
+  ASSERT_TRUE(alone.Step(DelayedScalars(0, 0.25f), 8).ok());
+  ASSERT_TRUE(together.Step(DelayedScalars(1, 0.75f, 0.25f), 8).ok());
+  EXPECT_EQ(together.theta[0], 4.5f);  // 9 - 0.5 x (0.5 x (2 + 6 - 2) + 6)
+  EXPECT_THAT(together.buffers, ElementsAre(ElementsAre(2), ElementsAre(6)));
+  EXPECT_EQ(alone.theta, together.theta);
+  EXPECT_EQ(alone.buffers, together.buffers);
+}
+
 TEST(LateRules, NameTheirBuffersAndScalars) {
   // Broken: snapshots and headers would carry other names than the replay looks for.
   const OuterSettings settings = {0.7f, 0.9f, 0.99f, 1e-3f};
   const OuterRule& delayed = **FindOuterRule("delayed_nesterov");
   EXPECT_THAT(delayed.buffers(), ElementsAre("delta_sum", "momentum"));
-  EXPECT_EQ(delayed.Scalars(settings).value(),
-            (OuterScalars{{"due", 1}, {"learning_rate", 0.7f}, {"momentum", 0.9f}, {"share", 1}}));
+  EXPECT_EQ(
+      delayed.Scalars(settings).value(),
+      (OuterScalars{
+          {"due", 1}, {"learning_rate", 0.7f}, {"momentum", 0.9f}, {"rest", 0}, {"share", 1}}));
   const OuterRule& cgad = **FindOuterRule("cgad");
   EXPECT_THAT(cgad.buffers(), ElementsAre("first_moment", "second_moment"));
   EXPECT_EQ(cgad.Scalars(settings).value(), (OuterScalars{{"adaptivity", 1e-3f},
@@ -110,6 +132,7 @@ TEST(LateRules, RefuseScalarsThatMakeNoSenseAndChangeNothing) {
     for (const float gap : {0.5f, nan, infinity}) bad.emplace_back("gap", gap);
     if (right.count("due") > 0) bad.insert(bad.end(), {{"due", 0.5f}, {"due", nan}});
     if (right.count("share") > 0) bad.insert(bad.end(), {{"share", 1.5f}, {"share", nan}});
+    if (right.count("rest") > 0) bad.insert(bad.end(), {{"rest", -0.5f}, {"rest", nan}});
     if (right.count("discount") > 0) bad.insert(bad.end(), {{"discount", -1}, {"discount", nan}});
     for (const float clip : {0.0f, -1.0f, nan}) {
       if (HasMomentum(name)) bad.emplace_back("momentum_clip", clip);
@@ -213,7 +236,10 @@ TEST(Cgad, IsAdamWhoseMeanHasLostWithItsAge) {
 // One value by the formulas, each operation rounded to fp32 on its own.
 void PlainDelayed(const OuterScalars& by, float mean, float* theta, float* sum, float* buffer) {
   const volatile float part = by.at("share") * mean;
-  const volatile float all = *sum + part;
+  const volatile float over = by.at("rest") * mean;
+  const volatile float left = 0 + over;
+  const volatile float taken = part - left;
+  const volatile float all = *sum + (by.at("due") != 0 ? taken : part);
   *sum = all;
   volatile float direction = part;
   if (by.at("due") != 0) {
@@ -224,7 +250,7 @@ void PlainDelayed(const OuterScalars& by, float mean, float* theta, float* sum, 
     *buffer = std::max(-most, std::min(most, static_cast<float>(moved)));
     const volatile float ahead = by.at("momentum") * *buffer;
     direction = ahead + part;
-    *sum = 0;
+    *sum = left;
   }
   const volatile float change = by.at("learning_rate") * direction;
   *theta = *theta - change;
@@ -235,10 +261,14 @@ TEST(DelayedNesterov, GivesThePlainLoopsBitsOnEveryTarget) {
   const OuterRule& rule = **FindOuterRule("delayed_nesterov");
   for (const std::string& target : SimdTargetNames()) {
     const ScopedSimdTarget pinned(target);
-    for (const float due : {0.0f, 1.0f}) {
+    for (const auto& [due, rest] :
+         std::vector<std::pair<float, float>>{{0.0f, 0.0f}, {1.0f, 0.0f}, {1.0f, 0.1f}}) {
       for (const float clip : {0.0f, 0.5f}) {
-        OuterScalars scalars = {
-            {"due", due}, {"learning_rate", 0.7f}, {"momentum", 0.9f}, {"share", 0.3f}};
+        OuterScalars scalars = {{"due", due},
+                                {"learning_rate", 0.7f},
+                                {"momentum", 0.9f},
+                                {"rest", rest},
+                                {"share", 0.3f}};
         if (clip > 0) scalars["momentum_clip"] = clip;
         for (const size_t elements : {0, 1, 2, 7, 15, 16, 17, 33, 1000, 4099}) {
           // One float off: a range begins anywhere in the state.

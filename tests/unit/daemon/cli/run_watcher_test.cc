@@ -85,6 +85,29 @@ TEST(RunHistoryTest, UtilizationCountsRoundsThatHeartbeatsMissed) {
   EXPECT_DOUBLE_EQ(history.compute_utilization(), 0.8);
 }
 
+TEST(RunHistoryTest, TheLeastBusyPeerIsThatOfTheWholeRun) {
+  // Broken: one round in which a busy peer waited, or one told of twice, would count as its run.
+  RunHistory history;
+  const auto tell = [&](uint64_t version, double first, double second) {
+    v1::RunStatus status = StatusAt(1, version, 10.0 * static_cast<double>(version));
+    for (const auto& [id, trained] :
+         {std::make_pair("peer-1", first), std::make_pair("peer-2", second)}) {
+      v1::PeerStatus* peer = AddPeer(&status, id, 0, 0, version);
+      if (version == 1) continue;  // has no time before it
+      peer->mutable_utilisation()->set_train_seconds(trained);
+      peer->mutable_utilisation()->set_waited_seconds(10 - trained);
+    }
+    history.Take(status, 1000);
+  };
+  tell(1, 0, 0);
+  EXPECT_EQ(history.least_busy(), std::nullopt);
+  tell(2, 1, 6);
+  tell(2, 1, 6);
+  EXPECT_DOUBLE_EQ(*history.least_busy(), 0.1);
+  tell(3, 9, 2);
+  EXPECT_DOUBLE_EQ(*history.least_busy(), 0.4);
+}
+
 TEST(RunHistoryTest, WhatIsKnownStaysKnown) {
   // Broken: a coordinator that has just started, and knows less, would unseal a run or empty the
   // report.

@@ -82,7 +82,9 @@ std::vector<Config> ManyRuns() {
   Config delayed;
   delayed.mode.kind = "delayed";
   delayed.outer.rule = "delayed_nesterov";
-  return {Config(), rich, stub, federated, streaming, delayed};
+  Config hub;
+  hub.model.kind = kHuggingFaceKind;
+  return {Config(), rich, stub, federated, streaming, delayed, hub};
 }
 
 TEST(ConfigTable, SaysWhichKeysTheRunRecords) {

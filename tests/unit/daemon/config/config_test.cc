@@ -47,7 +47,8 @@ constexpr BadFile kBadFiles[] = {
     {"[inner]\nsteps = 5\nlearning_rte = 1\n",
      "x.toml:3: unknown key 'learning_rte' in [inner]; did you mean 'learning_rate'?"},
     {"[worker]\nfrobnicate = 1\n",
-     "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads, device"},
+     "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads, device, "
+     "slower"},
     {"[inner]\npace = \"time\"\n",
      "x.toml:2: [inner] time must be above 0s with pace 'time' and 0s with any other, not 0 with "
      "'time'"},
@@ -110,6 +111,13 @@ constexpr BadFile kBadFiles[] = {
     {"[inner]\nstep_time = \"20ms\"\n",
      "x.toml:2: [inner] step_time is for a model of kind 'stub' alone; kind 'gpt' takes the time "
      "that it needs"},
+    {"[worker]\nslower = 0.5\n",
+     "x.toml:2: [worker] slower must be a number from 1 to 1000, not 0.5"},
+    {"[worker]\nslower = inf\n",
+     "x.toml:2: [worker] slower must be a number from 1 to 1000, not inf"},
+    {"[worker]\nprogram = \"/bin/true\"\nslower = 2\n[model]\nkind = \"external\"\n",
+     "x.toml:3: [worker] slower must be 1 with kind 'external': only atoll-worker and the stub can "
+     "play a slower machine"},
     {"[run]\nid = \"My Run\"\n",
      "x.toml:2: [run] id must be 1 to 64 characters of a-z, 0-9 and '-', not 'My Run'"},
     {"[run]\npeers = 3\nquorum = 4\n", "x.toml:3: [run] quorum must be at most peers (3), not 4"},
@@ -380,7 +388,7 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   config.exchange.rounding = "stochastic";
   config.evaluation = {1234, 2};
   config.membership.failure_timeout = absl::Milliseconds(1500);
-  config.coordinator = {"127.0.0.1:7171", "127.0.0.1:0", "/run/c", true};
+  config.coordinator = {StoreConfig(), "127.0.0.1:7171", "127.0.0.1:0", "/run/c", true};
   config.peer = {"p-1", "aggregator",       "127.0.0.1:0", "", "/run/p", 5,
                  3,     20ull * 1000000000, 1234567};
   config.peer.up_rate = 1250000;

@@ -93,6 +93,17 @@ TEST(LateRuleConfig, RefusesKeysThatDoNothing) {
   EXPECT_THAT(ModeError("[mode]\nage_decay = 1\n"), HasSubstr("[mode] age_decay is for kind"));
 }
 
+TEST(LateRuleConfig, CountsUpdatesOfAllValuesAlone) {
+  // Broken: momentum would be due in the entries of one fragment, and never in another's.
+  const std::string rule = "[outer]\nrule = \"delayed_nesterov\"\n";
+  const std::string streaming = "[mode]\nkind = \"streaming\"\n";
+  EXPECT_THAT(
+      ModeError(streaming + "fragments = 2\n" + rule),
+      HasSubstr("[outer] rule must be another than 'delayed_nesterov' with [mode] fragments "
+                "= 2: its momentum moves as soon as [outer] buffer updates"));
+  EXPECT_EQ(ModeError(streaming + "fragments = 1\n" + rule), "");
+}
+
 TEST(LateRuleConfig, RefusesACutoffThatNoDelayedUpdatePasses) {
   // Broken: every update but the first would be trained in vain.
   const std::string delayed = "[mode]\nkind = \"delayed\"\n";

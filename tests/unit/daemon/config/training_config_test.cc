@@ -554,6 +554,14 @@ TEST_F(ForeignConfigTest, SaysWhatAFolderOfHuggingFacesLacksOrDoesNotTake) {
        "path"},
       {absl::StrCat(here, "lora_alpha = 4\n"),
        "x.toml:4: [model] lora_targets and lora_alpha are of adapters; set lora_rank too"},
+      {absl::StrCat(here, "base_bits = 4\n"),
+       "x.toml:4: [model] base_bits needs lora_rank: values of 4 bits cannot be trained, only "
+       "adapters beside them"},
+      {absl::StrCat(here, "lora_rank = 8\nbase_bits = 3\n"),
+       "x.toml:5: [model] base_bits is 3; it must be 4, or 0 for the base as it is"},
+      {"[model]\nbase_bits = 4\n",
+       "x.toml:2: [model] base_bits is of kind 'huggingface' alone; a model of kind 'gpt' has no "
+       "base in fewer bits: leave it out"},
       {absl::StrCat(here, "[data]\ntokenizer = \"chars\"\n"),
        "x.toml:5: [data] tokenizer is not for a model of kind 'huggingface', which has the "
        "tokenizer of its folder"},
@@ -573,7 +581,7 @@ TEST_F(ForeignConfigTest, AFolderOfHuggingFacesIsNamedByItsConfig) {
   std::ofstream(Path("config.json")) << "abc";
   const std::string text =
       absl::StrCat(kHub, "path = \".\"\ncontext = 16\nlora_rank = 8\nlora_targets = \"b,a\"\n",
-                   "[data]\npath = \"rows.npy\"\nkind = \"npy\"\n");
+                   "base_bits = 4\n", "[data]\npath = \"rows.npy\"\nkind = \"npy\"\n");
   absl::StatusOr<Config> config = LoadTraining(text, ConfigUse::kLocal);
   ASSERT_TRUE(config.ok()) << config.status();
   config->run.id = "r";
@@ -586,12 +594,14 @@ TEST_F(ForeignConfigTest, AFolderOfHuggingFacesIsNamedByItsConfig) {
   EXPECT_EQ(spec.model().layers(), 0u);
   EXPECT_EQ(spec.model().lora_rank(), 8u);
   EXPECT_EQ(spec.model().lora_alpha(), 16);
+  EXPECT_EQ(spec.model().base_bits(), 4u);
   EXPECT_EQ(absl::StrJoin(spec.model().lora_targets(), ","), "a,b");
   EXPECT_EQ(spec.data().kind(), "npy");
   const std::string written = FormatConfig(*config);
   const absl::StatusOr<Config> read = LoadTraining(written, ConfigUse::kLocal);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(FormatConfig(*read), written);
+  EXPECT_EQ(MakeRunSpec(*read).SerializeAsString(), spec.SerializeAsString());
 }
 
 TEST_F(ForeignConfigTest, TheWorkerOfHuggingFacesIsFoundInThePath) {

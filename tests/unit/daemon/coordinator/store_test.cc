@@ -6,124 +6,18 @@
 #include <fstream>
 #include <string>
 
-#include "absl/base/casts.h"
-#include "absl/strings/str_format.h"
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/env/posix_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/sim/sim_world.h"
+#include "tests/unit/daemon/coordinator/stored_updates.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 
 namespace atolld {
 namespace {
 
 using ::testing::HasSubstr;
-
-v1::EntryHeader Header(uint64_t version) {
-  v1::EntryHeader header;
-  header.set_run_id("r");
-  header.set_version(version);
-  header.set_payload_digest(std::string("\0\1\2", 3));
-  return header;
-}
-
-std::vector<RunUpdate> Updates() {
-  RunUpdate begin;
-  begin.spec.emplace().set_run_id("r");
-  begin.epoch = 3;
-  RunUpdate genesis;
-  genesis.genesis.emplace().set_state_digest("g");
-  genesis.members = {{"a", "a:1", "live"}, {"b", "", "joining"}};
-  RunUpdate commit;
-  commit.started = true;
-  commit.headers = {Header(1)};
-  commit.rounds.emplace_back().set_version(1);
-  commit.control = RunControl{RunControl::State::kPaused, "at night"};
-  commit.leases = LeaseRecords{30, {{"", 0, 5}, {"a", 10, 20}}};
-  commit.evaluations.emplace_back().set_loss(2.5);
-  RunUpdate later;
-  later.headers = {Header(2)};
-  later.rounds.emplace_back().set_version(2);
-  later.leases = LeaseRecords{uint64_t{1} << 63, {{"b", 10, 1}}};
-  later.members = {{"b", "b:2", "evicted", "it lies"}, {"c", "", "live", "asked", true}};
-  later.forgotten = {"a", "nobody"};
-  later.control = RunControl{RunControl::State::kStopping, ""};
-  later.seal.emplace().set_version(2);
-  begin.tokens = {{"t1", "a", "peer", 1800000000}, {"t2", "b", "aggregator", 5, true, "k"}};
-  begin.certificates = {{"c1", "a", false}, {"c2", "b", true, 1700000000}};
-  later.tokens = {{"t1", "a", "peer", 1800000000, false, std::string("\0k", 2)}};
-  later.certificates = {
-      {"c1", "a", true},
-      {"c3", "c", false},
-      {"c3x", "c", true, 1700000001, true, "admin", "f00d", 1600000000, 1650000000}};
-  commit.judged = JudgeRecord{{1.5, 0x1p-70}, {{"a", 1, 1, 0, "it lies"}}};
-  later.judged = JudgeRecord{{0x1p-70, 0x1.8p90, 0.1},
-                             {{"a", 2, 1, 1, "it lies"}, {"b", ~uint64_t{0}, 0, 3, ""}}};
-  RunUpdate purge;
-  purge.certificates = {{"c4", "d", true, 7}, {"c5", "d", false, 8}};
-  purge.tokens = {{"t3", "d", "peer", 9}};
-  purge.purged = {"c4", "t3", "none"};
-  return {begin, genesis, commit, later, purge};
-}
-
-std::string Text(const StoredRun& run) {
-  std::string text = run.spec ? run.spec->run_id() : "-";
-  text += " epoch " + std::to_string(run.epoch) + (run.started ? " started" : "");
-  text += run.control.paused() ? " paused" : run.control.stopping() ? " stopping" : "";
-  text += run.control.reason.empty() ? "" : " (" + run.control.reason + ")";
-  text += run.genesis ? " genesis " + run.genesis->state_digest() : "";
-  for (const auto& header : run.headers) text += " h" + std::to_string(header.version());
-  for (const auto& gap : run.gaps) {
-    text += " gap " + std::to_string(gap.first) + "-" + std::to_string(gap.last);
-  }
-  if (run.checkpoint.version > 0) {
-    text += " checkpoint " + std::to_string(run.checkpoint.version) + "," + run.checkpoint.proof +
-            "," + std::to_string(std::hash<std::string>()(run.checkpoint.digests));
-  }
-  for (const auto& sum : run.checkpoint.contributors) {
-    text += " s:" + sum.peer + "," + std::to_string(sum.rounds) + "," + std::to_string(sum.tokens) +
-            "," + std::to_string(sum.steps) + "," + std::to_string(sum.first_version) + "-" +
-            std::to_string(sum.last_version) + "," +
-            std::to_string(absl::bit_cast<uint64_t>(sum.shares));
-  }
-  for (const auto& lease : run.leases.ranges) {
-    text += " [" + lease.holder + " " + std::to_string(lease.first) + "+" +
-            std::to_string(lease.count) + "]";
-  }
-  text += " next " + std::to_string(run.leases.next);
-  for (const auto& member : run.members) {
-    text += " " + member.peer + "@" + member.address + "=" + member.state;
-    text += (member.why.empty() ? "" : "(" + member.why + ")") + (member.draining ? "-" : "");
-  }
-  for (const auto& token : run.tokens) {
-    text += " t:" + token.serial + "," + token.peer + "," + token.role + "," +
-            std::to_string(token.expires) + (token.revoked ? ",revoked," : ",") + token.key;
-  }
-  for (const auto& certificate : run.certificates) {
-    text += " c:" + certificate.serial + "," + certificate.peer + (certificate.revoked ? "!" : "") +
-            (certificate.expires == 0 ? "" : "," + std::to_string(certificate.expires)) +
-            (certificate.for_good ? "!!" : "") + certificate.role + certificate.key +
-            (certificate.issued == 0 ? "" : ",i" + std::to_string(certificate.issued)) +
-            (certificate.last_seen == 0 ? "" : ",s" + std::to_string(certificate.last_seen));
-  }
-  for (const auto& round : run.rounds) text += " r" + std::to_string(round.version());
-  for (const auto& evaluation : run.evaluations) text += " e" + std::to_string(evaluation.loss());
-  for (const double median : run.judged.medians) text += absl::StrFormat(" m%a", median);
-  for (const auto& judged : run.judged.peers) {
-    text += absl::StrFormat(" j:%s,%x,%d,%d,%s", judged.peer, judged.offences, judged.refused,
-                            judged.clipped, judged.offence);
-  }
-  return text + (run.seal ? " sealed " + std::to_string(run.seal->version()) : "");
-}
-
-// With its headers.
-StoredRun Loaded(Store& store) {
-  absl::StatusOr<StoredRun> run = store.Load();
-  EXPECT_TRUE(run.ok()) << run.status();
-  run->headers = *store.ReadHeaders(0, 1000);
-  return *std::move(run);
-}
 
 std::unique_ptr<Store> Open(const std::string& directory) {
   PosixFiles files;
@@ -132,8 +26,6 @@ std::unique_ptr<Store> Open(const std::string& directory) {
   return store.ok() ? std::move(*store) : nullptr;
 }
 
-// Would break: what the coordinator knows after it was killed. The memory store must behave as the
-// real one does.
 // Broken: SQLite says that it is unable to open a file, and nobody knows why.
 TEST(SqliteStore, APathThatIsTooLongIsNamed) {
   const TemporaryDirectory directory;
@@ -145,18 +37,20 @@ TEST(SqliteStore, APathThatIsTooLongIsNamed) {
   EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("choose a shorter folder"));
 }
 
+// Would break: what the coordinator knows after it was killed. The memory store must behave as the
+// real one does.
 TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
   const TemporaryDirectory directory;
   auto disk = std::make_shared<MemoryStore::Disk>();
   MemoryStore memory(disk);
-  EXPECT_EQ(Text(*Open(directory.path())->Load()), "- epoch 0 next 0");
-  for (const RunUpdate& update : Updates()) {
+  EXPECT_EQ(TextOf(*Open(directory.path())->Load()), "- epoch 0 next 0");
+  for (const RunUpdate& update : StoredUpdates()) {
     ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
     ASSERT_TRUE(memory.Apply(update).ok());
-    EXPECT_EQ(Text(Loaded(*Open(directory.path()))), Text(Loaded(memory)));
+    EXPECT_EQ(TextOf(Loaded(*Open(directory.path()))), TextOf(Loaded(memory)));
   }
   const StoredRun run = Loaded(*Open(directory.path()));
-  EXPECT_EQ(Text(run),
+  EXPECT_EQ(TextOf(run),
             "r epoch 3 started stopping genesis g h1 h2 [b 10+1] next 9223372036854775808 "
             "b@b:2=evicted(it lies) c@=live(asked)- t:t1,a,peer,1800000000," +
                 std::string("\0k", 2) +
@@ -164,21 +58,21 @@ TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
                 "c:c3x,c!,1700000001!!adminf00d,i1600000000,s1650000000 c:c5,d,8 r1 r2 "
                 "e2.500000 m0x1p-70 m0x1.8p+90 m0x1.999999999999ap-4 "
                 "j:a,2,1,1,it lies j:b,ffffffffffffffff,0,3, sealed 2");
-  EXPECT_EQ(run.headers[0].SerializeAsString(), Header(1).SerializeAsString());
+  EXPECT_EQ(run.headers[0].SerializeAsString(), StoredHeader(1).SerializeAsString());
 }
 
 // Would break: a commit of which half is there after a crash.
 TEST(SqliteStore, AnUpdateIsAllOrNothing) {
   const TemporaryDirectory directory;
   std::unique_ptr<Store> store = Open(directory.path());
-  for (const RunUpdate& update : Updates()) ASSERT_TRUE(store->Apply(update).ok());
-  const std::string before = Text(Loaded(*store));
-  RunUpdate twice = Updates()[3];  // its round is there already, which is found late
+  for (const RunUpdate& update : StoredUpdates()) ASSERT_TRUE(store->Apply(update).ok());
+  const std::string before = TextOf(Loaded(*store));
+  RunUpdate twice = StoredUpdates()[3];  // its round is there already, which is found late
   twice.epoch = 9;
-  twice.headers = {Header(3), Header(4)};
+  twice.headers = {StoredHeader(3), StoredHeader(4)};
   twice.leases->next = 1;
   EXPECT_FALSE(store->Apply(twice).ok());
-  EXPECT_EQ(Text(Loaded(*store)), before);
+  EXPECT_EQ(TextOf(Loaded(*store)), before);
 }
 
 // Would break: a checkpoint that is not what was written, or one whose parts do not fit each other,
@@ -187,20 +81,11 @@ TEST(SqliteStore, RenewsTheCheckpointWithWhatIsNew) {
   const TemporaryDirectory directory;
   auto disk = std::make_shared<MemoryStore::Disk>();
   MemoryStore memory(disk);
-  std::vector<RunUpdate> updates(4);
-  updates[0].headers = {Header(1), Header(2)};
-  updates[0].checkpoint = HistoryCheckpoint{
-      2, 0, std::string(64, 'd'), {{"a", 2, 10, 20, 1, 2, 0.1}, {"b", 1, 5}}, "p2"};
-  updates[1].headers = {Header(3)};
-  updates[1].checkpoint = HistoryCheckpoint{3, 2, std::string(32, 'e'), {{"b", 2, 9}}, "p3"};
-  updates[2].gap = HistoryGap{4, 8};
-  updates[2].headers = {Header(9)};
-  updates[3].checkpoint = HistoryCheckpoint{2, 0, std::string(64, 'f'), {{"c", 1, 1}}, "anew"};
-  for (const RunUpdate& update : updates) {
+  for (const RunUpdate& update : CheckpointUpdates()) {
     ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
     ASSERT_TRUE(memory.Apply(update).ok());
     const StoredRun run = Loaded(*Open(directory.path()));
-    EXPECT_EQ(Text(run), Text(Loaded(memory)));
+    EXPECT_EQ(TextOf(run), TextOf(Loaded(memory)));
     if (update.checkpoint && update.checkpoint->version == 3) {
       EXPECT_EQ(run.checkpoint.digests, std::string(64, 'd') + std::string(32, 'e'));
       ASSERT_EQ(run.checkpoint.contributors.size(), 2u);
@@ -235,11 +120,11 @@ TEST(SqliteStore, ReadsTheTablesOfTheFirstRelease) {
     PRAGMA user_version = 1;)";
   ASSERT_EQ(sqlite3_exec(database, tables, nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(database);
-  EXPECT_EQ(Text(*Open(directory.path())->Load()), "- epoch 7 started next 40 a@a:1=live");
+  EXPECT_EQ(TextOf(*Open(directory.path())->Load()), "- epoch 7 started next 40 a@a:1=live");
   RunUpdate update;
   update.control = RunControl{RunControl::State::kPaused, "why not"};
   ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
-  EXPECT_EQ(Text(*Open(directory.path())->Load()),
+  EXPECT_EQ(TextOf(*Open(directory.path())->Load()),
             "- epoch 7 started paused (why not) next 40 a@a:1=live");
 }
 
@@ -247,7 +132,7 @@ TEST(SqliteStore, ReadsTheTablesOfTheFirstRelease) {
 TEST(SqliteStore, ReadsHeadersByRange) {
   const TemporaryDirectory directory;
   std::unique_ptr<Store> store = Open(directory.path());
-  for (const RunUpdate& update : Updates()) ASSERT_TRUE(store->Apply(update).ok());
+  for (const RunUpdate& update : StoredUpdates()) ASSERT_TRUE(store->Apply(update).ok());
   EXPECT_EQ(store->ReadHeaders(0, 1)->size(), 1u);
   EXPECT_EQ(store->ReadHeaders(2, 9)->at(0).version(), 2u);
   EXPECT_TRUE(store->ReadHeaders(3, 9)->empty());
@@ -259,9 +144,9 @@ TEST(SqliteStore, IsCopiedWhileItIsOpen) {
   const TemporaryDirectory copy;
   PosixFiles files;
   const std::unique_ptr<Store> store = Open(directory.path());
-  const std::vector<RunUpdate> updates = Updates();
+  const std::vector<RunUpdate> updates = StoredUpdates();
   for (size_t i = 0; i + 1 < updates.size(); ++i) ASSERT_TRUE(store->Apply(updates[i]).ok());
-  const std::string then = Text(Loaded(*store));
+  const std::string then = TextOf(Loaded(*store));
   // A reader amid its transaction, as a copy is while it runs.
   sqlite3* reader = nullptr;
   ASSERT_EQ(sqlite3_open(directory.File("coordinator.db").c_str(), &reader), SQLITE_OK);
@@ -270,8 +155,8 @@ TEST(SqliteStore, IsCopiedWhileItIsOpen) {
   ASSERT_TRUE(SqliteStore::Copy(files, directory.path(), copy.path()).ok());
   ASSERT_TRUE(store->Apply(updates.back()).ok());
   sqlite3_close(reader);
-  EXPECT_EQ(Text(Loaded(*Open(copy.path()))), then);
-  EXPECT_NE(Text(Loaded(*store)), then);
+  EXPECT_EQ(TextOf(Loaded(*Open(copy.path()))), then);
+  EXPECT_NE(TextOf(Loaded(*store)), then);
   const absl::Status again = SqliteStore::Copy(files, directory.path(), copy.path());
   EXPECT_EQ(again.code(), absl::StatusCode::kAlreadyExists) << again;
   const TemporaryDirectory empty;
@@ -294,7 +179,7 @@ TEST(SqliteStore, WithoutAWriteAheadLogItDoesNotBegin) {
 TEST(SqliteStore, AFullDiskIsSaidAndHarmsNothing) {
   const TemporaryDirectory directory;
   std::unique_ptr<Store> store = Open(directory.path());
-  ASSERT_TRUE(store->Apply(Updates()[0]).ok());
+  ASSERT_TRUE(store->Apply(StoredUpdates()[0]).ok());
   store.reset();
   PosixFiles files;
   SqliteStore::Options options;
@@ -307,7 +192,7 @@ TEST(SqliteStore, AFullDiskIsSaidAndHarmsNothing) {
   const absl::Status status = limited->Apply(large);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(status.message(), HasSubstr("coordinator.db"));
-  EXPECT_EQ(Text(*limited->Load()),
+  EXPECT_EQ(TextOf(*limited->Load()),
             "r epoch 3 next 0 t:t1,a,peer,1800000000, t:t2,b,aggregator,5,revoked,k c:c1,a "
             "c:c2,b!,1700000000");
   RunUpdate small;

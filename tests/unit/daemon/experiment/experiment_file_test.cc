@@ -226,6 +226,34 @@ TEST(ExperimentFileTest, TheNoiseOfThePrivacyExampleKeepsItsEpsilon) {
   EXPECT_EQ(private_ones, 3u);
 }
 
+TEST(ExperimentFileTest, SpeedsAreOfTheExperimentOrOfASetting) {
+  // Broken: a setting would run on other machines than the table says.
+  const auto experiment = Parsed(
+      absl::StrCat("[experiment]\nparties = 4\nspeeds = [1, 2.5]\n", kRun,
+                   "[grid]\n\"experiment.speeds\" = [[2], []]\n[[setting]]\nname = \"A\"\n"));
+  ASSERT_TRUE(experiment.ok()) << experiment.status();
+  EXPECT_EQ(experiment->keys.speeds, "1,2.5");
+  ASSERT_EQ(experiment->settings.size(), 2u);
+  const auto slow = PlanRun(*experiment, 0, 1, std::nullopt);
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_EQ(slow->keys.speeds, "2");
+  EXPECT_EQ(PlanRun(*experiment, 1, 1, std::nullopt)->keys.speeds, "");
+
+  const auto wrong = [](const std::string& speeds, const std::string& run) {
+    return PlanErrorOf(absl::StrCat("[experiment]\nparties = 2\nspeeds = ", speeds, "\n", run));
+  };
+  EXPECT_THAT(wrong("[1, 0.5]", kRun), HasSubstr("speeds say how many times slower each machine"));
+  EXPECT_THAT(wrong("[1, 0.5]", kRun), HasSubstr("not '0.5'"));
+  EXPECT_THAT(wrong("[inf]", kRun), HasSubstr("not 'inf'"));
+  EXPECT_THAT(wrong("[1, [2]]", kRun), HasSubstr("not 'what is no number'"));
+  EXPECT_THAT(wrong("[true]", kRun), HasSubstr("not 'what is no number'"));
+  EXPECT_THAT(wrong("4", kRun), HasSubstr("try.toml:3: [experiment] speeds must be"));
+  EXPECT_THAT(wrong("[2]",
+                    "[run]\nrounds = 3\n[worker]\nprogram = \"/bin/true\"\n"
+                    "[model]\nkind = \"external\"\n"),
+              HasSubstr("a model of kind 'external' has another worker"));
+}
+
 TEST(ExperimentFileTest, PathNamesArePlain) {
   // Broken: a setting's name would make a path that a shell splits, or two ids that are too long.
   EXPECT_EQ(PathName("FedProx, mu = 0.01"), "fedprox-mu-0-01");

@@ -73,7 +73,7 @@ TEST(RunResultTest, ReadsWhatALocalRunLeaves) {
   // Broken: the report would show other figures than the run had.
   const std::string report =
       R"({"parameters": 7, "codec": "int8", "state_digest": "ab", "wall_seconds": 3.5,
-          "bytes_sent_per_peer_per_round": 100})";
+          "bytes_sent_per_peer_per_round": 100, "least_busy": 0.125})";
   const std::string metrics =
       R"({"version":0,"time/elapsed_seconds":0,"validation/loss":5.5,"train/total_tokens":0})"
       "\n"
@@ -94,8 +94,10 @@ TEST(RunResultTest, ReadsWhatALocalRunLeaves) {
   EXPECT_EQ(result->Mean(&ResultRow::utilisation), 0.625) << "version 0 has none";
   EXPECT_EQ(result->Mean(&ResultRow::epsilon), std::nullopt);
   const TableText table = TextOf(MakeTable({"A"}, 1, {*result}, 0), 0);
-  EXPECT_EQ(table.headings.end()[-2], "utilisation");
-  EXPECT_EQ(table.rows[0].end()[-2], "62.5 %");
+  EXPECT_EQ(table.headings.end()[-3], "utilisation");
+  EXPECT_EQ(table.rows[0].end()[-3], "62.5 %");
+  EXPECT_EQ(table.headings.end()[-2], "least busy");
+  EXPECT_EQ(table.rows[0].end()[-2], "12.5 %");
   EXPECT_EQ(result->Reaching(5)->version, 2u);
   EXPECT_EQ(result->Reaching(1), nullptr);
   const auto again = ParseResultLine(ResultLine(*result));

@@ -23,7 +23,8 @@ namespace {
 
 // A coordinator that says what the test wants.
 struct World {
-  World() : world(1) {
+  // `addresses`: of the coordinator, or of several.
+  explicit World(std::vector<std::string> addresses = {"coordinator:1"}) : world(1) {
     SimProcess& coordinator = world.AddProcess("coordinator");
     auto listening = coordinator.env().transport.Listen(
         "coordinator:1", [this](const std::string&, std::unique_ptr<Call> accepted) {
@@ -53,7 +54,7 @@ struct World {
     events.on_down = [this] { ++downs; };
     events.on_refused = [this](absl::Status status) { refused = status; };
     events.waits_for = [] { return std::string("It waits for a test"); };
-    link = std::make_unique<CoordinatorLink>(world.AddProcess("peer").env(), "coordinator:1",
+    link = std::make_unique<CoordinatorLink>(world.AddProcess("peer").env(), std::move(addresses),
                                              absl::Seconds(10), events);
     link->Start();
     world.RunFor(absl::Seconds(1));
@@ -129,6 +130,30 @@ TEST(CoordinatorLinkTest, ItStaysAwayAsLongAsItIsToAndComesBack) {
   EXPECT_EQ(w.sessions, 3);
   EXPECT_EQ(w.downs, 2);
   EXPECT_TRUE(w.refused.ok());
+}
+
+// Broken: a peer whose coordinator is gone would not find the one that took over, or only after
+// long pauses.
+TEST(CoordinatorLinkTest, ItGoesOnToTheNextAddressUntilOneLeads) {
+  World w({"gone:1", "standby:1", "coordinator:1"});
+  EXPECT_TRUE(w.link->up());  // within a second, and with two that do not lead before it
+  EXPECT_EQ(w.link->address(), "coordinator:1");
+  w.turned_away = "this coordinator is not the leader";
+  w.link->Redial("a test");
+  w.world.RunFor(absl::Seconds(5));
+  EXPECT_FALSE(w.link->up());
+  EXPECT_GE(w.sessions, 15);
+  w.turned_away.clear();
+  w.world.RunFor(absl::Milliseconds(500));
+  EXPECT_TRUE(w.link->up());
+  EXPECT_TRUE(w.refused.ok());
+  // One that nobody has replaced for long is not hammered.
+  w.turned_away = "nobody leads";
+  w.link->Redial("a test");
+  w.world.RunFor(absl::Minutes(10));
+  const int before = w.sessions;
+  w.world.RunFor(absl::Minutes(1));
+  EXPECT_LE(w.sessions, before + 13);
 }
 
 // Broken: whoever looks at a peer without a coordinator would not see what it waits for, or see

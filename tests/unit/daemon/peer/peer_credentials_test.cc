@@ -25,7 +25,8 @@ class RenewalTest : public ::testing::Test {
  protected:
   RenewalTest() : world_(1) {
     peer_ = &world_.AddProcess("p1", [this](Env env) {
-      auto made = std::make_shared<CertificateRenewal>(env, "coordinator:1", kFolder);
+      auto made = std::make_shared<CertificateRenewal>(
+          env, [] { return std::string("coordinator:1"); }, kFolder);
       renewal_ = made;
       return made;
     });

@@ -92,12 +92,13 @@ class HelloCall final : public Call {
 
 class WorkerProcessTest : public ::testing::Test {
  protected:
-  void Start(const std::string& script) {
+  void Start(const std::string& script, double slower = 1) {
     const std::string program = dir_.File("worker");
     std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
     WorkerProcess::Settings settings;
     settings.program = program;
+    settings.slower = slower;
     settings.socket = absl::StrCat("unix:", dir_.File("worker.sock"));
     worker_ = std::make_unique<WorkerProcess>(Env{executor_, files_, transport_, log_}, settings);
     worker_->Start(spec_, {nullptr, nullptr,
@@ -133,6 +134,25 @@ TEST_F(WorkerProcessTest, OneThatNeverStartsIsToldWithItsLastLine) {
   ASSERT_TRUE(RunToLoss(2));  // it is started again, and told again
   EXPECT_EQ(lost_[0], "exit code 127: libtorch_cpu.so is missing");
   EXPECT_EQ(lost_[1], lost_[0]);
+}
+
+TEST_F(WorkerProcessTest, OneIsToldHowSlowItsMachineIs) {
+  // Broken: all machines would be equally fast, whatever the config says; or a worker that knows
+  // nothing of it would not start.
+  Start("shift 2; echo \"told $*\" >&2; exit 1", 2.5);
+  ASSERT_TRUE(RunToLoss(1));
+  EXPECT_EQ(lost_[0], "exit code 1: told --slower 2.5");
+  worker_.reset();
+  lost_.clear();
+  Start("shift 2; echo \"told $*\" >&2; exit 1");
+  ASSERT_TRUE(RunToLoss(1));
+  EXPECT_EQ(lost_[0], "exit code 1: told");
+  worker_.reset();
+  lost_.clear();
+  spec_.mutable_model()->set_kind("external");
+  Start("exit 1", 2.5);
+  ASSERT_TRUE(RunToLoss(1));
+  EXPECT_EQ(lost_[0], "[worker] slower must be 1 with a model of kind 'external'");
 }
 
 TEST_F(WorkerProcessTest, ASocketThatWasTakenAwayIsBoundAgain) {

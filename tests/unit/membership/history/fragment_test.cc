@@ -197,7 +197,9 @@ TEST(Fragment, WhatNeedsAllValuesIsRefused) {
   v1::RunSpec centred = StreamingSpec(4);
   centred.mutable_exchange()->set_aggregation("centred_clipping");
   centred.mutable_exchange()->set_clip_bits(0x3f800000);
-  for (v1::RunSpec* spec : {&control, &masked, &noisy, &centred}) {
+  v1::RunSpec counting = StreamingSpec(4);
+  counting.mutable_outer()->set_rule("delayed_nesterov");
+  for (v1::RunSpec* spec : {&control, &masked, &noisy, &centred, &counting}) {
     const absl::Status refused = CheckFragments(*spec, manifest);
     EXPECT_THAT(std::string(refused.message()), HasSubstr("[mode] fragments = 4"));
     spec->mutable_mode()->set_fragments(1);

@@ -44,37 +44,82 @@ std::map<std::string, float> Told(const v1::EntryHeader& header) {
   return told;
 }
 
-// Would break: replicas take the momentum in another entry than the coordinator meant, or updates
-// that share an entry count as one.
-TEST(StepScalars, TellWhenDelayedNesterovIsDueAndForHowMuchAnEntryStands) {
+// Would break: replicas take the momentum in another entry than the coordinator meant, or of more
+// updates than N, so that theta moves in bursts where several share an entry.
+TEST(StepScalars, CountTheUpdatesOfDelayedNesterov) {
   v1::RunSpec spec = LateSpec("async", "delayed_nesterov");
   spec.mutable_outer()->set_buffer(3);
-  spec.mutable_mode()->set_age_decay_bits(Fp32(0.5f));
-  for (uint64_t version = 1; version <= 7; ++version) {
-    v1::EntryHeader header = HeaderOf(version, {0}, {10});
-    AddStepScalars(spec, nullptr, 0, &header);
-    EXPECT_EQ(Told(header)["due"], version % 3 == 0 ? 1 : 0) << version;
-    EXPECT_EQ(Told(header)["share"], 1.0f / 3) << version;
-    EXPECT_TRUE(CheckStepScalars(spec, header).ok());
+  struct {
+    size_t updates;
+    float due, waiting, share, rest;
+  } const wanted[] = {
+      {2, 0, 2, 2.0f / 3, 0},         // 2
+      {2, 1, 1, 2.0f / 3, 1.0f / 3},  // 4: three for the momentum, one is left
+      {1, 0, 2, 1.0f / 3, 0},         // 2
+      {3, 1, 2, 1, 2.0f / 3},         // 5
+      {1, 1, 0, 1.0f / 3, 0},         // 3
+      {5, 1, 0, 1, 0},                // as many as N, and no more
+      {1, 0, 1, 1.0f / 3, 0},
+  };
+  v1::EntryHeader before;
+  for (const auto& one : wanted) {
+    v1::EntryHeader header = HeaderOf(before.version() + 1, std::vector<uint32_t>(one.updates, 0),
+                                      std::vector<uint64_t>(one.updates, 10));
+    AddStepScalars(spec, before.version() == 0 ? nullptr : &before, 0, &header);
+    EXPECT_EQ(
+        Told(header),
+        (std::map<std::string, float>{
+            {"due", one.due}, {"rest", one.rest}, {"share", one.share}, {"waiting", one.waiting}}))
+        << header.version();
+    EXPECT_TRUE(CheckStepScalars(spec, header).ok()) << CheckStepScalars(spec, header);
+    before = header;
   }
-  v1::EntryHeader two = HeaderOf(1, {0, 2}, {10, 10});
-  AddStepScalars(spec, nullptr, 0, &two);
-  EXPECT_FLOAT_EQ(Told(two)["share"], 0.455959815f);  // (1 + 1/e) / 3
-  v1::EntryHeader many = HeaderOf(1, {0, 0, 0, 0}, {1, 1, 1, 1});
-  AddStepScalars(spec, nullptr, 0, &many);
-  EXPECT_EQ(Told(many)["share"], 1);
 }
 
-// Would break: with fragments the momentum of some would never be due, and that of others always.
-TEST(StepScalars, CountTheEntriesOfAFragment) {
-  v1::RunSpec spec = LateSpec("streaming", "delayed_nesterov");
+// Would break: momentum is due again by somebody's own exp(), or never where updates are old.
+TEST(StepScalars, CountAnOldUpdateAsTheShareThatItHas) {
+  v1::RunSpec spec = LateSpec("async", "delayed_nesterov");
   spec.mutable_outer()->set_buffer(2);
-  spec.mutable_mode()->set_fragments(2);
-  for (uint64_t version = 1; version <= 8; ++version) {
-    v1::EntryHeader header = HeaderOf(version, {0}, {10});
-    AddStepScalars(spec, nullptr, 0, &header);
-    EXPECT_EQ(Told(header)["due"], (version - 1) / 2 % 2) << version;
-  }
+  spec.mutable_mode()->set_age_decay_bits(Fp32(0.5f));
+  v1::EntryHeader first = HeaderOf(1, {0, 2}, {10, 10});
+  AddStepScalars(spec, nullptr, 0, &first);
+  EXPECT_FLOAT_EQ(Told(first)["share"], 0.683939721f);  // (1 + 1/e) / 2
+  EXPECT_FLOAT_EQ(Told(first)["waiting"], 1.36787944f);
+  EXPECT_EQ(Told(first)["due"], 0);
+  v1::EntryHeader second = HeaderOf(2, {0}, {10});
+  AddStepScalars(spec, &first, 0, &second);
+  EXPECT_EQ(Told(second)["due"], 1);
+  EXPECT_FLOAT_EQ(Told(second)["waiting"], 0.36787944f);
+  EXPECT_FLOAT_EQ(Told(second)["rest"], 0.18393972f);
+  EXPECT_TRUE(CheckStepScalars(spec, first).ok() && CheckStepScalars(spec, second).ok());
+}
+
+// Would break: a coordinator could take the momentum twice of the same updates, or of none.
+TEST(StepScalars, RefuseACountThatNoContributorsLeadTo) {
+  v1::RunSpec spec = LateSpec("async", "delayed_nesterov");
+  spec.mutable_outer()->set_buffer(4);
+  v1::EntryHeader right = HeaderOf(3, {0, 0}, {10, 10});
+  AddStepScalars(spec, nullptr, 0, &right);
+  const auto told = [&](const std::string& name, float value) {
+    v1::EntryHeader forged = right;
+    for (v1::Scalar& scalar : *forged.mutable_scalars()) {
+      if (scalar.name() == name) scalar.set_bits(Fp32(value));
+    }
+    return forged;
+  };
+  EXPECT_TRUE(CheckStepScalars(spec, told("waiting", 3)).ok()) << "one may have waited";
+  EXPECT_THAT(CheckStepScalars(spec, told("waiting", 1)).message(),
+              HasSubstr("scalar waiting is 1; by its contributors it must be from"));
+  EXPECT_FALSE(CheckStepScalars(spec, told("waiting", 5)).ok());
+  EXPECT_THAT(CheckStepScalars(spec, told("due", 0.5f)).message(), HasSubstr("due is 0.5"));
+  EXPECT_THAT(CheckStepScalars(spec, told("rest", 0.5f)).message(),
+              HasSubstr("scalar rest is 0.5; by what waits it is 0"));
+  EXPECT_THAT(CheckStepScalars(spec, told("due", 1)).message(),
+              HasSubstr("scalar rest is 0; by what waits it is 0.5"));
+  EXPECT_FALSE(CheckStepScalars(spec, told("share", 1)).ok());
+  v1::EntryHeader lacking = right;
+  lacking.clear_scalars();
+  EXPECT_FALSE(CheckStepScalars(spec, lacking).ok());
 }
 
 // Would break: an old mean would count like a new one, or the gate open again behind the cutoff.

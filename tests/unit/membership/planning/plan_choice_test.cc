@@ -314,6 +314,141 @@ TEST(PlanChoice, SizesAreThoseThatWereSeen) {
   EXPECT_NEAR(Choose(&choice, links).prediction->lines_seconds, before * 3 / 4, 2e-3 * before);
 }
 
+// Two lines that have shown what they carry, and two that have not.
+const std::vector<double> kHalfSeen = {12 * kMega, 12 * kMega, 6 * kMega, 6 * kMega};
+
+// A flat plan that took so long, and then the change that those lines make it predict.
+ChosenPlan ChangeAfter(PlanChoice* choice, double seconds) {
+  for (int round = 0; round < 3; ++round) {
+    choice->Choose(nullptr, std::vector<bool>(4, true), kSize, kChunks);
+    choice->NoteSeconds(seconds);
+  }
+  const ChosenPlan plan = Choose(choice, OneRegion(kHalfSeen));
+  EXPECT_EQ(plan.shape, PlanShape::kWeighted);
+  EXPECT_THAT(plan.change, HasSubstr("the plan is now weighted"));
+  return plan;
+}
+
+// Would break: a plan that is slower than the one before for ever, since its prediction rests on
+// what only some lines had a chance to show.
+TEST(PlanChoice, AChangeThatDoesNotPayIsTakenBackAndNotMadeAgain) {
+  PlanChoice choice(PlanKind::kAuto);
+  ChangeAfter(&choice, 4.3);
+  choice.NoteSeconds(5.6);
+  const ChosenPlan second = Choose(&choice, OneRegion(kHalfSeen));
+  EXPECT_EQ(second.shape, PlanShape::kWeighted);
+  EXPECT_EQ(second.change, "");
+  choice.NoteSeconds(5.5);
+  const ChosenPlan back = Choose(&choice, OneRegion(kHalfSeen));
+  EXPECT_EQ(back.shape, PlanShape::kFlat);
+  EXPECT_THAT(back.change, HasSubstr("the plan is flat again: weighted took 5.50 s, where "));
+  EXPECT_THAT(back.change, HasSubstr("were predicted and it was 4.30 s before"));
+  for (const double seconds : {4.3, 5.0, 4.2, 4.4, 4.3, 9.0, 4.3}) {
+    choice.NoteSeconds(seconds);
+    const ChosenPlan next = Choose(&choice, OneRegion(kHalfSeen));
+    EXPECT_EQ(next.shape, PlanShape::kFlat) << seconds;
+    EXPECT_EQ(next.change, "") << seconds;
+  }
+}
+
+// Would break: equal shards for ever on lines that have become unequal since.
+TEST(PlanChoice, WhatWasTakenBackIsMadeAgainOnOtherLines) {
+  const auto refuted = [] {
+    PlanChoice choice(PlanKind::kAuto);
+    ChangeAfter(&choice, 4.3);
+    choice.NoteSeconds(5.6);
+    choice.NoteSeconds(5.6);
+    EXPECT_EQ(Choose(&choice, OneRegion(kHalfSeen)).shape, PlanShape::kFlat);
+    return choice;
+  };
+  PlanChoice slower = refuted();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(Choose(&slower, OneRegion(kHalfSeen)).shape, PlanShape::kFlat) << round;
+    slower.NoteSeconds(6);
+  }
+  EXPECT_EQ(Choose(&slower, OneRegion(kHalfSeen)).shape, PlanShape::kWeighted);
+  PlanChoice faster = refuted();
+  for (int round = 0; round < 3; ++round) faster.NoteSeconds(2);
+  EXPECT_EQ(Choose(&faster, OneRegion(kHalfSeen)).shape, PlanShape::kWeighted);
+  // A line shows more than it ever has; that it shows less than it did says nothing.
+  PlanChoice grown = refuted();
+  const std::vector<double> less = {12 * kMega, 12 * kMega, 4 * kMega, 4 * kMega};
+  const std::vector<double> little_more = {12 * kMega, 12 * kMega, 6 * kMega, 8.5 * kMega};
+  const std::vector<double> more = {12 * kMega, 12 * kMega, 6 * kMega, 9.5 * kMega};
+  EXPECT_EQ(Choose(&grown, OneRegion(less)).shape, PlanShape::kFlat);
+  EXPECT_EQ(Choose(&grown, OneRegion(little_more)).shape, PlanShape::kFlat);
+  EXPECT_EQ(Choose(&grown, OneRegion(kHalfSeen)).shape, PlanShape::kFlat);
+  EXPECT_EQ(Choose(&grown, OneRegion(more)).shape, PlanShape::kFlat) << "8.5 had been seen";
+  const std::vector<double> nearly_equal = {12 * kMega, 12 * kMega, 10 * kMega, 10 * kMega};
+  EXPECT_EQ(Choose(&grown, OneRegion(nearly_equal)).shape, PlanShape::kFlat) << "too little saved";
+  EXPECT_EQ(Choose(&grown, OneRegion(kHalfSeen)).shape, PlanShape::kWeighted) << "10 after 6";
+}
+
+// Would break: a change for which there was reason goes for one slow exchange, or because the lines
+// were faster once.
+TEST(PlanChoice, AChangeThatPaysStays) {
+  PlanChoice faster(PlanKind::kAuto);
+  ChangeAfter(&faster, 4.3);
+  faster.NoteSeconds(5);
+  faster.NoteSeconds(4.2);
+  PlanChoice as_predicted(PlanKind::kAuto);
+  const ChosenPlan predicted = ChangeAfter(&as_predicted, 2);
+  for (int round = 0; round < 2; ++round) {
+    as_predicted.NoteSeconds(1.2 * predicted.prediction->seconds);
+  }
+  for (PlanChoice* choice : {&faster, &as_predicted}) {
+    EXPECT_EQ(Choose(choice, OneRegion(kHalfSeen)).change, "");
+    for (int round = 0; round < 3; ++round) choice->NoteSeconds(9);
+    EXPECT_EQ(Choose(choice, OneRegion(kHalfSeen)).shape, PlanShape::kWeighted);
+  }
+}
+
+// Would break: a change is taken back for a peer that died, or never where peers die all the time;
+// or two changes are judged as one.
+TEST(PlanChoice, DisturbedExchangesSayNothingOfAChange) {
+  PlanChoice choice(PlanKind::kAuto);
+  ChangeAfter(&choice, 4.3);
+  choice.NoteSeconds(9, true);
+  choice.NoteSeconds(9, true);
+  const std::vector<double> others = {6 * kMega, 2 * kMega, 12 * kMega, 12 * kMega};
+  EXPECT_EQ(Choose(&choice, OneRegion(others)).change, "") << "one after another";
+  choice.NoteSeconds(5);
+  choice.NoteSeconds(5);
+  EXPECT_EQ(Choose(&choice, OneRegion(kHalfSeen)).shape, PlanShape::kFlat);
+  PlanChoice churn(PlanKind::kAuto);
+  ChangeAfter(&churn, 4.3);
+  for (int round = 0; round < 6; ++round) churn.NoteSeconds(9, true);
+  EXPECT_NE(Choose(&churn, OneRegion(others)).change, "");
+}
+
+// Would break: the same rates that a plan has failed by are tried once more, by region.
+TEST(PlanChoice, ShapesByRatesAreRefutedTogether) {
+  LinkModel links;
+  for (const char* region : {"a", "b"}) {
+    const size_t number = links.AddRegion(region);
+    for (int i = 1; i <= 3; ++i) {
+      const double rate = (i == 3 ? 5 : 100) * kMega;
+      links.AddPeer({absl::StrCat(region, i), number, rate, rate, absl::Milliseconds(1), true});
+    }
+  }
+  links.AddLink(0, 1, 20 * kMega, absl::Milliseconds(80));
+  links.ConnectDirectly();
+  PlanChoice choice(PlanKind::kAuto);
+  choice.NoteSeconds(1);
+  ChosenPlan plan = Choose(&choice, links);
+  if (!plan.prediction) {  // the trial by region
+    choice.NoteSeconds(1);
+    plan = Choose(&choice, links);
+  }
+  ASSERT_TRUE(Weighted(plan.shape)) << plan.change;
+  choice.NoteSeconds(20);
+  choice.NoteSeconds(20);
+  for (int round = 0; round < 8; ++round) {
+    EXPECT_FALSE(Weighted(Choose(&choice, links).shape)) << round;
+    choice.NoteSeconds(1);
+  }
+}
+
 // A small update of many peers, on lines of this rate.
 ChosenPlan ChooseSmall(PlanChoice* choice, double rate) {
   const LinkModel links = OneRegion(std::vector<double>(64, rate));

@@ -70,6 +70,42 @@ TEST(RunAsync, WhoComesMakesAnEntryAndTheOthersTrainOn) {
   EXPECT_EQ(header.contributors(1).samples(0).first(), lease.front().first());
 }
 
+float ScalarOf(const v1::EntryHeader& header, const std::string& name) {
+  for (const v1::Scalar& scalar : header.scalars()) {
+    if (scalar.name() == name) return absl::bit_cast<float>(scalar.bits());
+  }
+  ADD_FAILURE() << "header " << header.version() << " has no scalar " << name;
+  return -1;
+}
+
+// Would break: a coordinator that was started again counts from 0, and the next momentum is made of
+// more updates than N.
+TEST(RunAsync, UpdatesAreCountedOnBehindARestart) {
+  SimulatedPeers peers(3, 1, 10);
+  peers.stored.spec->mutable_outer()->set_rule("delayed_nesterov");
+  peers.stored.spec->mutable_outer()->set_buffer(4);
+  MakeAsync(&peers, 0, 0);
+  peers.Begin({"a", "b", "c"});
+  const auto commit = [&peers](const std::vector<std::string>& ready) {
+    peers.Tick(absl::Seconds(5));
+    for (const std::string& peer : ready) peers.Ready(peer);
+    peers.Tick(absl::Seconds(1));
+    for (const std::string& peer : ready) {
+      ASSERT_NE(peers.Plan(peer), nullptr);
+      peers.Vote(peer);
+    }
+  };
+  commit({"a", "b"});
+  ASSERT_EQ(peers.run->version(), 1u);
+  EXPECT_EQ(ScalarOf(peers.stored.headers[0], "waiting"), 2);
+  peers.Restart();
+  peers.ComeBack({"a", "b", "c"});
+  commit({"a"});
+  ASSERT_EQ(peers.run->version(), 2u);
+  EXPECT_EQ(ScalarOf(peers.stored.headers[1], "due"), 0);
+  EXPECT_EQ(ScalarOf(peers.stored.headers[1], "waiting"), 3);
+}
+
 // Would break: a run in which the announced peers never all come does not begin.
 TEST(RunAsync, TheFirstRoundWaitsForOneTrainer) {
   SimulatedPeers peers(3, 1, 10);

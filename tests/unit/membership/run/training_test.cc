@@ -111,6 +111,25 @@ TEST(Round, ClosesWhenAllAreReadyOrTheQuorumAtTheDeadline) {
   EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b", "c"}));
 }
 
+// Would break: an experiment whose result says how busy its machine was, since those who were late
+// are left out; or one that a dead peer stops.
+TEST(Round, WaitsForStragglersWhereItIsToldTo) {
+  RoundSettings settings{3, 1};
+  settings.waits = true;
+  TrainingFixture f(settings);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
+  f.round.Assign(AtSecond(0), "a");
+  f.round.Assign(AtSecond(0), "b");
+  f.Ready("a", 10);
+  f.round.Assign(AtSecond(50), "c");  // later than anybody would be waited for
+  f.Ready("b", 60);
+  EXPECT_EQ(f.round.CloseDeadline(), absl::InfiniteFuture());
+  EXPECT_FALSE(f.round.MayClose(AtSecond(900), f.roster));
+  f.roster.Leave(AtSecond(901), "c", "it has gone");
+  EXPECT_TRUE(f.round.MayClose(AtSecond(901), f.roster));
+}
+
 // Would break: in mode "async" the fast wait for the slow, each update makes an entry of its own
 // though others come with it, or a run begins only when all are there.
 TEST(Round, OfAsyncClosesShortlyAfterItsFirstUpdate) {

@@ -84,6 +84,7 @@ class SessionTest : public ::testing::Test {
     Session::Options options;
     options.now = [this] { return now_ += absl::Milliseconds(100); };
     options.log = [this](const std::string& line) { log_ += line + "\n"; };
+    options.slower = slower_;
     return Session(inbox_, daemon_, options).Run();
   }
 
@@ -119,6 +120,7 @@ class SessionTest : public ::testing::Test {
   v1::DaemonMessage configure_, map_message_;
   absl::Time now_ = absl::UnixEpoch();
   std::string log_;
+  double slower_ = 1;
 };
 
 // Broken: nobody would be told that a run reads a small corpus again and again; or be told each
@@ -192,6 +194,44 @@ TEST_F(SessionTest, ProgressIsAtMostFourASecond) {
   // The clock moves 0.1 s each time it is asked; some 40 steps are some 5 s.
   EXPECT_GE(progress, 5u);
   EXPECT_LE(progress, 25u);
+}
+
+// Broken: a machine that is played slow would be idle in the eyes of all that measure it, or deaf
+// while its step lasts.
+TEST_F(SessionTest, ASlowerMachinesStepIsLongerAndIsTraining) {
+  slower_ = 4;  // the step takes 0.1 s by the clock, so 0.3 s more are slept
+  for (const bool asked : {true, false}) {
+    daemon_.sent.clear();
+    Begin();
+    daemon_.Push(Train(1, 1));
+    absl::Time began, ended;
+    size_t in_the_step = 0;
+    daemon_.react = [&](const v1::WorkerMessage& message) {
+      if (message.has_progress()) {
+        EXPECT_EQ(message.progress().step(), 0u) << "it is not over";
+        if (++in_the_step == 1) began = now_ - absl::Milliseconds(100);
+        v1::DaemonMessage evaluate;
+        evaluate.mutable_evaluate()->set_shares(1);
+        if (asked && in_the_step == 2) daemon_.Push(evaluate);
+      }
+      if (!message.has_boundary()) return;
+      ended = now_;
+      daemon_.Stop();
+    };
+    ASSERT_TRUE(Run().ok());
+    EXPECT_GE(in_the_step, 2u);
+    EXPECT_EQ(daemon_.sent.end()[-2].has_evaluated(), asked) << "answered within the step";
+    const v1::Boundary& boundary = daemon_.sent.back().boundary();
+    EXPECT_EQ(boundary.steps(), 1u);
+    EXPECT_EQ(boundary.tokens(), 4u * 16);
+    EXPECT_EQ(boundary.waited_seconds(), 0);
+    const double whole = absl::ToDoubleSeconds(ended - began);
+    if (asked) {
+      EXPECT_LT(boundary.seconds(), whole - 0.01) << "an evaluation is not training";
+    } else {
+      EXPECT_NEAR(boundary.seconds(), whole, 1e-9);
+    }
+  }
 }
 
 // Broken: a straggler would hand over the others' steps as its own, or train on from where they no

@@ -24,6 +24,10 @@ try:
     import peft
 except ImportError:
     peft = None
+try:
+    import bitsandbytes
+except ImportError:
+    bitsandbytes = None
 
 import numpy as np
 
@@ -217,6 +221,24 @@ class ModelTest(unittest.TestCase):
             build(ModelFolder(output), self.spec(lora_rank=3))
         with self.assertRaisesRegex(WorkerFailure, "lora_targets"):
             build(ModelFolder(self.folder), self.spec(lora_rank=3, lora_targets=["none"]))
+
+    @unittest.skipIf(peft is None or bitsandbytes is None, "PEFT or bitsandbytes is not installed")
+    def test_a_base_of_4_bits_is_trained_beside(self):
+        """Broken: QLoRA would train beside another base than it says, or export other adapters."""
+        spec = self.spec(lora_rank=2, lora_alpha=4, base_bits=4)
+        configured, _, before, after, theta = self.train(spec)
+        self.assertTrue(all("lora_" in one.name for one in configured.manifest.tensors))
+        kinds = {type(one).__name__ for one in self.made.parameters()}
+        self.assertIn("Params4bit", kinds)
+        self.assertLess(after, before)
+        output = os.path.join(self.top, "adapters-4")
+        export.write_folder(spec, theta, self.folder, output)
+        read = peft.AutoPeftModelForCausalLM.from_pretrained(
+            output, device_map={"": "cpu"}, quantization_config=transformers.BitsAndBytesConfig(
+                load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                bnb_4bit_compute_dtype=torch.float32))
+        read.train()  # eval() would compute in bf16 on some CPUs; there is no dropout
+        self.assertAlmostEqual(self.theirs(read), after, places=5)
 
     def test_a_talk_is_trained_on_for_its_answers(self):
         """Broken: the loss of instructions would count other words than the assistant's."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import packages  # noqa: F401
 
@@ -25,6 +26,7 @@ from atoll_worker.huggingface.data import Packed, open_corpus
 from atoll_worker.huggingface.documents import TextRules, documents
 from atoll_worker.huggingface.examples import example_of
 from atoll_worker.huggingface.folder import ModelFolder
+from atoll_worker.huggingface.model import quantiser
 from atoll_worker.huggingface.schedule import learning_rate
 from fake_daemon import FakeDaemon
 
@@ -285,6 +287,24 @@ class FolderTest(Case):
         self.write("adapter/adapter_config.json", json.dumps(
             {"base_model_name_or_path": "someone/model"}))
         self.refused("'someone/model', which is no folder here", ModelFolder, self.top + "/adapter")
+
+    def test_a_base_of_4_bits_needs_adapters_weights_and_bitsandbytes(self):
+        """Broken: a run of QLoRA would train with the whole base, or end in a traceback."""
+        self.write("config.json", "{}")
+        spec = run_pb2.RunSpec(model=run_pb2.ModelSpec(kind="huggingface", lora_rank=4))
+        self.assertIsNone(quantiser(ModelFolder(self.top), spec, None))
+        spec.model.base_bits = 4
+        self.refused("has no weights to quantise", quantiser, ModelFolder(self.top), spec, None)
+        self.write("model.safetensors", "weights")
+        missing = {"bitsandbytes": None, "accelerate": None}
+        with unittest.mock.patch.dict(sys.modules, missing):
+            self.refused(r"^bitsandbytes is not installed for [^ ]+; \[model\] base_bits = 4 needs "
+                         "it: pip install bitsandbytes$",
+                         quantiser, ModelFolder(self.top), spec, None)
+        spec.model.lora_rank = 0
+        self.refused("set lora_rank", quantiser, ModelFolder(self.top), spec, None)
+        spec.model.base_bits = 8
+        self.refused("base_bits is 8", quantiser, ModelFolder(self.top), spec, None)
 
     def test_reads_the_state_that_atoll_sends(self):
         """Broken: an export would hold other values than the run's, or half of them."""

@@ -45,7 +45,7 @@ def write_folder(spec: run_pb2.RunSpec, values: np.ndarray, base: str, output: s
     if os.path.isdir(output) and os.listdir(output) and not force:
         raise WorkerFailure(f"'{output}' is not empty; give another folder, or --force")
     folder = ModelFolder(base)
-    model = build(folder, spec)
+    model = build(folder, spec, quantise=False)  # adapters are the same beside any base
     shapes = attach(model).shapes()
     if elements(shapes) != len(values):
         raise WorkerFailure(f"the run has {len(values)} parameters and the model of '{base}' "

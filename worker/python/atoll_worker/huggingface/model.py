@@ -1,6 +1,8 @@
 """The folder as a PyTorch model whose fp32 parameters a run trains."""
 
 import inspect
+import logging
+import sys
 import warnings
 from typing import Any, List
 
@@ -33,11 +35,58 @@ def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _read_base(folder: ModelFolder, dtype: Any, seed: int) -> Any:
+def _need_bitsandbytes() -> None:
+    """On some CPUs its import would fetch a kernel from a hub through the package `kernels`, where
+    that is installed, and complain where it is not. Nothing is downloaded here."""
+    absent = object()
+    kernels = sys.modules.get("kernels", absent)
+    sys.modules["kernels"] = None  # type: ignore[assignment]
+    logging.disable(logging.WARNING)
+    try:
+        need("bitsandbytes", "pip install bitsandbytes", "[model] base_bits = 4")
+    finally:
+        logging.disable(logging.NOTSET)
+        if kernels is absent:
+            del sys.modules["kernels"]
+        else:
+            sys.modules["kernels"] = kernels  # type: ignore[assignment]
+
+
+def quantiser(folder: ModelFolder, spec: run_pb2.RunSpec, dtype: Any) -> Any:
+    """What makes the base one of 4 bits a value as it is read: QLoRA's NF4 (Dettmers et al.,
+    arXiv:2305.14314), whose products are of `dtype`. None: the base stays as it is."""
+    bits = spec.model.base_bits
+    if bits == 0:
+        return None
+    if bits != 4:
+        raise WorkerFailure(f"[model] base_bits is {bits}; this worker knows 4")
+    if not folder.is_adapter and spec.model.lora_rank == 0:
+        raise WorkerFailure("[model] base_bits is of a base beneath adapters; set lora_rank")
+    if not folder.has_weights:
+        raise WorkerFailure(f"[model] base_bits = 4: '{folder.base}' has no weights to quantise")
+    _need_bitsandbytes()
+    need("accelerate", "pip install accelerate", "[model] base_bits = 4")
+    return need("transformers").BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype)
+
+
+def _keep_as_quantised(model: Any) -> None:
+    """On CPUs with bf16 instructions bitsandbytes lays the weights out anew when a model is first
+    evaluated, computes in bf16 from then on, and has no way back for gradients."""
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+
+
+def _read_base(folder: ModelFolder, dtype: Any, seed: int, quantised: Any = None,
+               device: str = "cpu") -> Any:
     torch, transformers = need("torch"), need("transformers")
     auto = transformers.AutoModelForCausalLM
     major, minor = (int(part) for part in transformers.__version__.split(".")[:2])
     named = {"dtype" if (major, minor) >= (4, 56) else "torch_dtype": dtype}
+    if quantised is not None:
+        named.update(quantization_config=quantised, device_map={"": device})
     try:
         if folder.has_weights:
             return auto.from_pretrained(folder.base, local_files_only=True, **named)
@@ -69,15 +118,21 @@ def _with_adapters(model: Any, folder: ModelFolder, spec: run_pb2.ModelSpec) -> 
         raise WorkerFailure(f"adapters: {_short(error)} ([model] lora_targets)") from error
 
 
-def build(folder: ModelFolder, spec: run_pb2.RunSpec) -> Any:
-    """The model, on the CPU. All that is trained is fp32; a frozen base beneath adapters has the
-    precision of the run's matrix products."""
+def build(folder: ModelFolder, spec: run_pb2.RunSpec, device: str = "cpu",
+          quantise: bool = True) -> Any:
+    """The model, on the device. All that is trained is fp32; a frozen base beneath adapters has the
+    precision of the run's matrix products, or with `quantise` as few bits as the run says."""
     quiet()
     torch = need("torch")
     adapters = folder.is_adapter or spec.model.lora_rank > 0
     frozen = torch.bfloat16 if spec.inner.precision == "bf16" else torch.float32
-    model = _read_base(folder, frozen if adapters else torch.float32, spec.seed)
+    quantised = quantiser(folder, spec, frozen) if quantise else None
+    model = _read_base(folder, frozen if adapters else torch.float32, spec.seed, quantised, device)
     model.config.use_cache = False
+    if quantised is not None:  # freezes all, and makes norms and embeddings fp32
+        model = need("peft", "pip install 'atoll-worker[hf]'").prepare_model_for_kbit_training(
+            model, use_gradient_checkpointing=False)
+        _keep_as_quantised(model)
     if adapters:
         torch.manual_seed(spec.seed)
         model = _with_adapters(model, folder, spec.model)
@@ -91,7 +146,7 @@ def build(folder: ModelFolder, spec: run_pb2.RunSpec) -> Any:
             model.gradient_checkpointing_enable()
         if adapters:
             model.enable_input_require_grads()
-    return model
+    return model if quantised is not None else model.to(device)  # the former is there already
 
 
 def trained(model: Any) -> List[Any]:

@@ -9,11 +9,12 @@ from atoll_worker.failure import WorkerFailure
 INSTALL = "pip install 'atoll-worker[hf]'"
 
 
-def need(name: str, install: str = INSTALL) -> ModuleType:
+def need(name: str, install: str = INSTALL,
+         who: str = "a model of kind 'huggingface'") -> ModuleType:
     """The module of that name. WorkerFailure: it is not installed for this Python."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
         missing = name if getattr(error, "name", name) == name else f"{name} ({error})"
-        raise WorkerFailure(f"{missing} is not installed for {sys.executable}; a model of kind "
-                            f"'huggingface' needs it: {install}") from error
+        raise WorkerFailure(f"{missing} is not installed for {sys.executable}; {who} needs it: "
+                            f"{install}") from error

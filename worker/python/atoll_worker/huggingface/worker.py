@@ -57,7 +57,7 @@ class Computing:
                  group: Optional[Group] = None):
         torch = need("torch")
         self._torch, self.inner, self.device, self._group = torch, spec.inner, device, group
-        self.model = build(folder, spec).to(device)
+        self.model = build(folder, spec, device)
         self.named = trained(self.model)
         if not self.named:
             raise WorkerFailure(f"[model] path '{folder.path}': nothing in it is trained")

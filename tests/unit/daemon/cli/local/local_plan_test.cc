@@ -48,6 +48,22 @@ TEST(LocalPlanTest, LinesFitTheirPeers) {
   EXPECT_TRUE(MatchesPattern("*", ""));
 }
 
+TEST(LocalPlanTest, SpeedsAreThePeersInTurn) {
+  // Broken: a slow machine would be played fast, a fast one slow, or a slip would play none.
+  const auto speeds = ParseSpeeds("1, 2.5,8");
+  ASSERT_TRUE(speeds.ok()) << speeds.status();
+  EXPECT_EQ(SpeedOf(*speeds, "peer-1"), 1);
+  EXPECT_EQ(SpeedOf(*speeds, "peer-2"), 2.5);
+  EXPECT_EQ(SpeedOf(*speeds, "peer-3"), 8);
+  EXPECT_EQ(SpeedOf(*speeds, "peer-11"), 2.5);
+  EXPECT_TRUE(ParseSpeeds("")->empty());
+  for (const char* wrong : {"0.5", "0", "-1", "nan", "inf", "1e9", "1,,2", "1,2,", "fast", "1;2"}) {
+    EXPECT_FALSE(ParseSpeeds(wrong).ok()) << wrong;
+  }
+  EXPECT_THAT(std::string(ParseSpeeds("1,0.5").status().message()),
+              HasSubstr("numbers from 1 to 1000 with commas between, like 1,2,4,8, not '0.5'"));
+}
+
 TEST(LocalPlanTest, VictimsAreDrawnByTheSeedAlone) {
   // Broken: an experiment could not be repeated, or faults would hit one peer alone.
   std::set<size_t> hit;

@@ -46,7 +46,7 @@ TEST(LocalReportTest, JsonHasTheKeysThatScriptsRelyOn) {
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   EXPECT_THAT(keys, ElementsAre("run_id", "rounds", "peers_started", "initial_val_loss",
                                 "final_val_loss", "tokens", "wall_seconds", "compute_utilization",
-                                "parameters", "inner_steps", "codec",
+                                "least_busy", "parameters", "inner_steps", "codec",
                                 "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round",
                                 "gradient_noise_scale", "state_digest", "peers"));
   keys.clear();
@@ -75,6 +75,7 @@ TEST(LocalReportTest, WhatIsUnknownIsNull) {
   EXPECT_TRUE(json["initial_val_loss"].is_null());
   EXPECT_TRUE(json["final_val_loss"].is_null());
   EXPECT_TRUE(json["gradient_noise_scale"].is_null());
+  EXPECT_TRUE(json["least_busy"].is_null());
   EXPECT_TRUE(json["peers"][0]["exit"].is_null());
 }
 

@@ -164,6 +164,7 @@ TEST_F(ReplicaTest, AnEntryOfAFragmentMovesItAlone) {
   // applied to others; and peers that step apart would not notice, since all do.
   run_.fragments = 2;  // the tensors [0, 500) and [500, 1000)
   for (const std::string& rule : OuterRuleNames()) {
+    if (rule == "delayed_nesterov") continue;  // no run with fragments has it
     run_.rule = rule;
     const std::string dir = absl::StrCat("/", rule);
     OwnedReplica replica = *CreateReplica(files_, dir, run_);

@@ -1,0 +1,23 @@
+// What [coordinator] says of the store, and of the coordinators that share one. Plain data.
+#pragma once
+
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace atolld {
+
+inline constexpr char kEtcdStoreName[] = "etcd";
+
+struct StoreConfig {
+  std::string others =
+      "";  // "host:port,host:port": the run's other coordinators; peers read it too
+  std::string store = "sqlite";  // or kEtcdStoreName
+  // The rest is of store "etcd" alone.
+  std::string etcd = "";  // its endpoints, "host:port,host:port"
+  std::string etcd_prefix = "atoll";
+  absl::Duration etcd_lease = absl::Seconds(2);                           // whole seconds
+  std::string etcd_authority = "", etcd_certificate = "", etcd_key = "";  // files in PEM
+};
+
+}  // namespace atolld

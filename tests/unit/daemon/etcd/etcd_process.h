@@ -1,0 +1,43 @@
+// EtcdProcess: a member of etcd for a test, with a folder and ports of its own; killed at its end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "daemon/etcd/etcd_client.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
+
+namespace atolld {
+
+class EtcdProcess {
+ public:
+  // The program: ATOLL_ETCD, build/etcd/etcd of the source (scripts/etcd puts it there), or in
+  // PATH. Empty: there is none.
+  static std::string Program();
+
+  EtcdProcess();  // returns when it answers
+  ~EtcdProcess();
+  EtcdProcess(const EtcdProcess&) = delete;
+  EtcdProcess& operator=(const EtcdProcess&) = delete;
+
+  const std::string& endpoint() const { return endpoint_; }
+  EtcdAccess access() const;
+
+ private:
+  const TemporaryDirectory directory_;
+  std::string endpoint_;
+  pid_t pid_ = -1;
+};
+
+// A port on loopback where nothing listens.
+std::string DeadEndpoint();
+
+}  // namespace atolld
+
+// In a test that needs etcd, first.
+#define SKIP_WITHOUT_ETCD()                                        \
+  if (::atolld::EtcdProcess::Program().empty()) {                  \
+    GTEST_SKIP() << "no etcd: scripts/etcd build/etcd fetches it"; \
+  }                                                                \
+  static_assert(true, "")
