@@ -43,6 +43,8 @@ enum class PlantedBug {
   kAgeNotWeighed,            // an old update counts as much as a new one
   kAheadSpendsBoth,          // an entry spends the samples of the training ahead as well
   kGuessKeepsStale,          // a guess counts a peer's own part of the newest mean twice
+  kNoFence,                  // a former leader's writes to etcd have effect
+  kStaleLease,               // a leader goes on though its lease is over by its own clock
 };
 
 #ifdef ATOLL_PLANTED_BUGS

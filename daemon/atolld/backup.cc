@@ -46,6 +46,7 @@ absl::Status BackUpCoordinator(Files& files, const std::string& dir, const std::
         path, ": it is there already; ", path == to ? "name a folder that is not" : "remove it",
         path == to ? "" : ", a backup that was cut short has left it"));
   }
+  if (with_store) RETURN_IF_ERROR(SqliteStore::CheckUnmarked(files, dir));
   RETURN_IF_ERROR(files.MakeDirectories(partial));
   for (const char* name : {kAuthorityFolder, kAdminFolder, kIdentityFolder}) {
     const std::string source = absl::StrCat(dir, "/", name);

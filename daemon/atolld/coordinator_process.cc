@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/process.h"
-#include "daemon/config/store_rules.h"
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/coordinator/standby_door.h"
@@ -23,23 +22,7 @@ constexpr absl::Duration kBetweenStatuses = absl::Milliseconds(500);
 // Until something happens: as long as it takes.
 constexpr absl::Duration kForEver = absl::Hours(24 * 365);
 
-absl::StatusOr<std::string> PemIn(Files& files, const std::string& path) {
-  if (path.empty()) return std::string();
-  return ReadFile(files, path, kLargestPemFile);
-}
-
 }  // namespace
-
-absl::StatusOr<EtcdPlace> EtcdPlaceOf(Files& files, const Config& config) {
-  const Config::Coordinator& coordinator = config.coordinator;
-  EtcdPlace place;
-  place.access.endpoints = SplitNames(coordinator.etcd);
-  ASSIGN_OR_RETURN(place.access.authority, PemIn(files, coordinator.etcd_authority));
-  ASSIGN_OR_RETURN(place.access.certificate, PemIn(files, coordinator.etcd_certificate));
-  ASSIGN_OR_RETURN(place.access.key, PemIn(files, coordinator.etcd_key));
-  place.prefix = absl::StrCat(coordinator.etcd_prefix, "/", config.run.id, "/");
-  return place;
-}
 
 CoordinatorProcess::CoordinatorProcess(Machine& machine, const Config& config,
                                        const std::string& dir, Authority* authority)

@@ -17,19 +17,12 @@
 #include "daemon/coordinator/store.h"
 #include "daemon/env/process_figures.h"
 #include "daemon/env/service_notices.h"
-#include "daemon/etcd/etcd_client.h"
+#include "daemon/etcd/etcd_place.h"
 #include "daemon/etcd/leadership.h"
 #include "daemon/identity/authority.h"
 #include "daemon/web/run_board.h"
 
 namespace atolld {
-
-// Where a run's state is in etcd, and how it is reached. Reads the files that the config names.
-struct EtcdPlace {
-  EtcdAccess access;
-  std::string prefix;  // ends with '/'
-};
-absl::StatusOr<EtcdPlace> EtcdPlaceOf(Files& files, const Config& config);
 
 class CoordinatorProcess {
  public:

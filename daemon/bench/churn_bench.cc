@@ -109,6 +109,8 @@ absl::StatusOr<ChurnReport> RunBoth(Files& files, const ChurnOptions& options,
   benchmark->terms.planned = settings.plan.size();
   settings.name = "faults";
   settings.dir = absl::StrCat(benchmark->dir, "/faults");
+  // Both runs have one name: if their store is etcd, each has keys of its own.
+  settings.config.coordinator.etcd_prefix += "-faults";
   ASSIGN_OR_RETURN(const ChurnRunResult faulty, RunUnderChurn(files, signals, settings));
   return MakeChurnReport(benchmark->terms, fault_free, faulty);
 }

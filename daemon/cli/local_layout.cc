@@ -77,6 +77,8 @@ Config ConfigOf(const Config& run, const LocalProcess& process) {
     config.data.path = PathOfPeer(run.data.path, number);
     config.parties.first = run.parties.first + (number - 1) * run.parties.hosted;
   } else {
+    static_cast<StoreConfig&>(config.coordinator) = run.coordinator;
+    config.coordinator.others.clear();  // a local run has one
     config.coordinator.dir = process.dir;
     config.coordinator.address = run.coordinator.address;
     config.coordinator.listen = run.coordinator.listen;

@@ -311,6 +311,7 @@ struct Coordinator::State {
   std::unique_ptr<LineMeasure> line_measure;
   SessionId last_session = 0;
   std::map<SessionId, std::unique_ptr<SessionStream>> sessions;
+  PackedMessages packed;
   SessionLimits session_limits;
   uint64_t last_call = 0;
   std::map<uint64_t, std::unique_ptr<Call>> calls;  // probes and refused calls, until they end
@@ -560,15 +561,11 @@ void Coordinator::State::Deliver(const RunOutput& output) {
   admin->Changed();
 }
 
-// What many are told is packed once, and their queues share its bytes.
 void Coordinator::State::Send(const std::vector<RunOutput::Send>& sends) {
-  std::map<const v1::CoordinatorMessage*, Frame> packed;
+  packed.ForgetOld();
   for (const RunOutput::Send& send : sends) {
     const auto it = sessions.find(send.session);
-    if (it == sessions.end()) continue;
-    const auto [frame, fresh] = packed.try_emplace(send.message.get());
-    if (fresh) frame->second = PackShared(*send.message);
-    it->second->Send(frame->second);
+    if (it != sessions.end()) it->second->Send(packed.Of(send.message));
   }
 }
 

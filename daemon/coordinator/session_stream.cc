@@ -1,5 +1,6 @@
 #include "daemon/coordinator/session_stream.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -108,6 +109,19 @@ void SessionStream::OnClosed() {
   if (closed_) return;
   closed_ = true;
   events_.on_closed();
+}
+
+const Frame& PackedMessages::Of(const std::shared_ptr<const v1::CoordinatorMessage>& message) {
+  Packed& packed = packed_[message.get()];
+  if (packed.message.lock() == message) return packed.frame;  // else it has another one's place
+  packed = {message, PackShared(*message)};
+  return packed.frame;
+}
+
+void PackedMessages::ForgetOld() {
+  for (auto it = packed_.begin(); it != packed_.end();) {
+    it = it->second.message.expired() ? packed_.erase(it) : std::next(it);
+  }
 }
 
 }  // namespace atolld

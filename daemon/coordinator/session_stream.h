@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -54,6 +55,23 @@ class SessionStream {
   bool ended_ = false;
   bool closed_ = false;
   CallbackGuard guard_;
+};
+
+// PackedMessages: what many Sessions are told is packed once, and their queues share its bytes;
+// also over time, for as long as somebody has the message itself: thousands that join are told the
+// same roster, one after another. Loop thread.
+class PackedMessages {
+ public:
+  const Frame& Of(const std::shared_ptr<const v1::CoordinatorMessage>& message);
+  // Those that nobody will send again.
+  void ForgetOld();
+
+ private:
+  struct Packed {
+    std::weak_ptr<const v1::CoordinatorMessage> message;
+    Frame frame;
+  };
+  std::map<const v1::CoordinatorMessage*, Packed> packed_;
 };
 
 }  // namespace atolld

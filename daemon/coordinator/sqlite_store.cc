@@ -2,8 +2,10 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -117,6 +119,13 @@ constexpr int kPatienceMilliseconds = 10000;
 
 constexpr size_t kLongestPath = 500;  // SQLite's 512, less what it adds for its journal
 
+// The columns of the one row of kRunTable: a single value each, and what each is at the beginning.
+constexpr const char* kValues[] = {"spec",       "epoch",   "started",       "genesis",
+                                   "lease_next", "control", "control_reason"};
+constexpr char kNoValues[] =
+    "UPDATE run SET spec = NULL, epoch = 0, started = 0, genesis = NULL, lease_next = 0, "
+    "control = 0, control_reason = x''";
+
 // A checkpoint of before lacks what is counted from here on: the next start makes one of all
 // headers.
 constexpr char kSchemaStep8[] = R"(
@@ -128,6 +137,12 @@ constexpr char kSchemaStep8[] = R"(
     steps INTEGER NOT NULL, first_version INTEGER NOT NULL, last_version INTEGER NOT NULL,
     share_bits INTEGER NOT NULL) WITHOUT ROWID;
   PRAGMA user_version = 8;
+)";
+
+// The mark of a store whose run has moved, or has not arrived whole (table_store.h).
+constexpr char kSchemaStep9[] = R"(
+  CREATE TABLE mark (id INTEGER PRIMARY KEY CHECK (id = 1), record BLOB NOT NULL);
+  PRAGMA user_version = 9;
 )";
 
 // Each step makes the tables of one schema version from those of the version before it, an empty
@@ -190,7 +205,7 @@ constexpr const char* kSchemaSteps[] = {
   CREATE TABLE gaps (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
   PRAGMA user_version = 7;
 )",
-    kSchemaStep8};
+    kSchemaStep8, kSchemaStep9};
 constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
 
 // Of the tables from which single rows are removed.
@@ -253,13 +268,16 @@ absl::Status SqliteStore::Error(int code) const {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files,
-                                                         const std::string& directory) {
+std::string SqliteStore::PathIn(const std::string& directory) { return directory + kFile; }
+
+absl::StatusOr<std::unique_ptr<TableStore>> SqliteStore::Open(Files& files,
+                                                              const std::string& directory) {
   return Open(files, directory, Options());
 }
 
-absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files, const std::string& directory,
-                                                         const Options& options) {
+absl::StatusOr<std::unique_ptr<TableStore>> SqliteStore::Open(Files& files,
+                                                              const std::string& directory,
+                                                              const Options& options) {
   RETURN_IF_ERROR(files.MakeDirectories(directory));
   const std::string path = directory + kFile;
   sqlite3* database = nullptr;
@@ -275,29 +293,34 @@ absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files, const std
   RETURN_IF_ERROR(store->Prepare(options));
   // The file's own name must survive a power cut too.
   RETURN_IF_ERROR(files.SyncDirectory(directory));
-  return std::unique_ptr<Store>(std::move(store));
+  return std::unique_ptr<TableStore>(std::move(store));
+}
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::OpenAsItIs(Files& files,
+                                                                     const std::string& directory) {
+  const std::string path = PathIn(directory);
+  if (!files.Exists(path)) return absl::NotFoundError(absl::StrCat(path, ": there is none"));
+  sqlite3* database = nullptr;
+  const int opened = sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE, nullptr);
+  std::unique_ptr<SqliteStore> store(new SqliteStore(path, database));  // whose end closes it
+  RETURN_IF_ERROR(store->Error(opened));
+  sqlite3_busy_timeout(database, kPatienceMilliseconds);
+  return store;
+}
+
+absl::Status SqliteStore::CheckUnmarked(Files& files, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<SqliteStore> store, OpenAsItIs(files, directory));
+  ASSIGN_OR_RETURN(const std::optional<v1::StoreMark> mark, store->ReadMark());
+  return mark ? MarkFault(*mark, store->path_) : absl::OkStatus();
 }
 
 absl::Status SqliteStore::Copy(Files& files, const std::string& from, const std::string& to) {
-  // Closed by the destructors. Neither is prepared: nothing is written where it is copied from.
-  const auto open = [](const std::string& directory, int flags) {
-    const std::string path = directory + kFile;
-    sqlite3* database = nullptr;
-    const int opened = sqlite3_open_v2(path.c_str(), &database, flags, nullptr);
-    return std::make_pair(opened, std::unique_ptr<SqliteStore>(new SqliteStore(path, database)));
-  };
-  if (!files.Exists(from + kFile)) {
-    return absl::NotFoundError(absl::StrCat(from, kFile, ": there is none"));
+  ASSIGN_OR_RETURN(const std::unique_ptr<SqliteStore> source, OpenAsItIs(files, from));
+  if (files.Exists(PathIn(to))) {
+    return absl::AlreadyExistsError(absl::StrCat(PathIn(to), ": it is there already"));
   }
-  const auto [source_code, source] = open(from, SQLITE_OPEN_READWRITE);
-  RETURN_IF_ERROR(source->Error(source_code));
-  sqlite3_busy_timeout(source->database_, kPatienceMilliseconds);
-  if (files.Exists(to + kFile)) {
-    return absl::AlreadyExistsError(absl::StrCat(to, kFile, ": it is there already"));
-  }
-  RETURN_IF_ERROR(files.CreatePrivate(to + kFile).status());
-  const auto [target_code, target] = open(to, SQLITE_OPEN_READWRITE);
-  RETURN_IF_ERROR(target->Error(target_code));
+  RETURN_IF_ERROR(files.CreatePrivate(PathIn(to)).status());
+  ASSIGN_OR_RETURN(const std::unique_ptr<SqliteStore> target, OpenAsItIs(files, to));
   sqlite3_backup* backup =
       sqlite3_backup_init(target->database_, "main", source->database_, "main");
   if (backup == nullptr) return target->Error(sqlite3_errcode(target->database_));
@@ -366,21 +389,31 @@ absl::Status SqliteStore::Execute(const char* sql) {
   return Error(sqlite3_exec(database_, sql, nullptr, nullptr, nullptr));
 }
 
-absl::Status SqliteStore::Apply(const RunUpdate& update) {
+absl::Status SqliteStore::Apply(const RunUpdate& update) { return WriteRows(RowsOf(update)); }
+
+absl::StatusOr<size_t> SqliteStore::ApplyFirst(absl::Span<const RunUpdate* const> updates) {
+  std::vector<RowChange> changes;
+  for (const RunUpdate* const update : updates) {
+    std::vector<RowChange> more = RowsOf(*update);
+    std::move(more.begin(), more.end(), std::back_inserter(changes));
+  }
+  RETURN_IF_ERROR(WriteRows(changes));
+  return updates.size();
+}
+
+absl::Status SqliteStore::WriteRows(const std::vector<RowChange>& changes) {
   RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
-  absl::Status status = Write(update);
+  absl::Status status = Write(changes);
   if (status.ok()) status = Execute("COMMIT");
   // Some errors have rolled back already; then there is nothing left to undo.
   if (!status.ok()) Execute("ROLLBACK").IgnoreError();
   return status;
 }
 
-absl::Status SqliteStore::Write(const RunUpdate& update) {
-  for (const RowChange& change : RowsOf(update)) {
+absl::Status SqliteStore::Write(const std::vector<RowChange>& changes) {
+  for (const RowChange& change : changes) {
     if (change.table == kRunTable) {
-      const std::string& name = std::get<std::string>(change.columns[0]);
-      SqliteStatement set(database_, absl::StrCat("UPDATE run SET ", name, " = ?").c_str());
-      RETURN_IF_ERROR(Error(set.Bind(change.columns[1]).Run()));
+      RETURN_IF_ERROR(WriteValue(change));
       continue;
     }
     SqliteStatement make(database_, StatementOf(change).c_str());
@@ -390,37 +423,65 @@ absl::Status SqliteStore::Write(const RunUpdate& update) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<StoredRun> SqliteStore::Load() {
-  StoredRun run;
-  for (const absl::string_view table : LoadedTables()) {
-    RETURN_IF_ERROR(Annotate(table == kRunTable ? LoadRun(&run) : LoadTable(table, &run), path_));
-  }
-  return run;
+// Its one row has a column for each single value.
+absl::Status SqliteStore::WriteValue(const RowChange& change) {
+  if (change.kind == RowChange::Kind::kClear) return Execute(kNoValues);
+  const std::string& name = std::get<std::string>(change.columns[0]);
+  SqliteStatement set(database_, absl::StrCat("UPDATE run SET ", name, " = ?").c_str());
+  return Error(set.Bind(change.columns[1]).Run());
 }
 
-// Its one row has a column for each single value.
-absl::Status SqliteStore::LoadRun(StoredRun* run) {
-  constexpr const char* kNames[] = {"spec",       "epoch",   "started",       "genesis",
-                                    "lease_next", "control", "control_reason"};
+absl::Status SqliteStore::RemoveRows() {
+  std::vector<RowChange> changes;
+  for (const absl::string_view table : LoadedTables()) {
+    changes.push_back({RowChange::Kind::kClear, table});
+  }
+  changes.push_back({RowChange::Kind::kClear, kHeaderTable});
+  return WriteRows(changes);
+}
+
+absl::Status SqliteStore::ReadTable(absl::string_view table, const TakeColumns& take) {
+  if (table == kRunTable) return Annotate(ReadValues(take), path_);
+  SqliteStatement read(database_, absl::StrCat("SELECT * FROM ", table, " ORDER BY 1").c_str());
+  while (read.Step()) RETURN_IF_ERROR(Annotate(take(read.Row()), path_));
+  return Error(read.code());
+}
+
+absl::Status SqliteStore::ReadValues(const TakeColumns& take) {
   SqliteStatement read(database_,
-                       absl::StrCat("SELECT ", absl::StrJoin(kNames, ", "), " FROM run").c_str());
+                       absl::StrCat("SELECT ", absl::StrJoin(kValues, ", "), " FROM run").c_str());
   if (!read.Step()) {
     RETURN_IF_ERROR(Error(read.code()));
     return absl::DataLossError("the run's row is missing");
   }
   const RowColumns row = read.Row();
-  for (size_t i = 0; i < row.size(); ++i) {
-    const auto* text = std::get_if<std::string>(&row[i]);
-    if (text != nullptr && text->empty()) continue;  // not said yet
-    RETURN_IF_ERROR(TakeRow(kRunTable, {std::string(kNames[i]), row[i]}, run));
+  std::map<std::string, RowValue> said;
+  for (size_t i = 0; i < row.size(); ++i) said.emplace(kValues[i], row[i]);
+  for (const auto& [name, value] : said) {
+    const RowColumns columns = {name, value};
+    if (IsSaid(columns)) RETURN_IF_ERROR(take(columns));
   }
   return absl::OkStatus();
 }
 
-absl::Status SqliteStore::LoadTable(absl::string_view table, StoredRun* run) {
-  SqliteStatement read(database_, absl::StrCat("SELECT * FROM ", table, " ORDER BY 1").c_str());
-  while (read.Step()) RETURN_IF_ERROR(TakeRow(table, read.Row(), run));
-  return Error(read.code());
+absl::StatusOr<std::optional<v1::StoreMark>> SqliteStore::ReadMark() {
+  std::optional<v1::StoreMark> mark;
+  SqliteStatement exists(database_, "SELECT 1 FROM sqlite_master WHERE name = 'mark'");
+  const bool has_table = exists.Step();
+  RETURN_IF_ERROR(Error(exists.code()));
+  if (!has_table) return mark;  // an older release's, that is only read
+  SqliteStatement read(database_, "SELECT record FROM mark");
+  if (read.Step() && !mark.emplace().ParseFromString(read.Bytes(0))) {
+    return absl::DataLossError(absl::StrCat(path_, ": its mark cannot be read"));
+  }
+  RETURN_IF_ERROR(Error(read.code()));
+  return mark;
+}
+
+absl::Status SqliteStore::WriteMark(const v1::StoreMark* mark) {
+  if (mark == nullptr) return Execute("DELETE FROM mark");
+  SqliteStatement write(database_, "INSERT OR REPLACE INTO mark VALUES (1, ?)");
+  return Error(write.Bind(mark->SerializeAsString()).Run());
 }
 
 absl::StatusOr<std::vector<v1::EntryHeader>> SqliteStore::ReadHeaders(uint64_t first,

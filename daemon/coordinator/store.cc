@@ -33,7 +33,15 @@ void Remove(const std::string& serial, std::vector<Record>* records) {
 // A full disk is mended by a person; once a second is soon enough for them.
 constexpr absl::Duration kRetryFullDisk = absl::Seconds(1);
 
+// Updates of one transaction: enough that a crowd that joins does not wait for a sync each.
+constexpr size_t kMostTogether = 256;
+
 }  // namespace
+
+absl::StatusOr<size_t> Store::ApplyFirst(absl::Span<const RunUpdate* const> updates) {
+  RETURN_IF_ERROR(Apply(*updates.front()));
+  return 1;
+}
 
 absl::Status MemoryStore::Apply(const RunUpdate& update) {
   RETURN_IF_ERROR(disk_->fails);
@@ -105,7 +113,8 @@ void Outbox::Push(RunOutput output, Task done) {
     output.sends.clear();
   }
   const bool durable = output.update.empty();
-  items_.push_back({std::move(output), std::move(done), durable});
+  items_.push_back(
+      {std::make_shared<const RunOutput>(std::move(output)), std::move(done), durable});
   Pump();
 }
 
@@ -119,7 +128,7 @@ void Outbox::Pump() {
     }
     const Item item = std::move(items_.front());
     items_.pop_front();
-    deliver_(item.output);
+    deliver_(*item.output);
     if (item.done) item.done();
   }
   pumping_ = false;
@@ -127,21 +136,34 @@ void Outbox::Pump() {
 
 void Outbox::Persist() {
   storing_ = true;
-  // Shared, since the job may outlive this object.
-  auto update = std::make_shared<const RunUpdate>(items_.front().output.update);
-  auto status = std::make_shared<absl::Status>();
-  queue_.Run([store = store_, update, status] { *status = store->Apply(*update); },
-             guard_.Wrap([this, status] { OnPersisted(*status); }));
+  std::vector<std::shared_ptr<const RunOutput>> outputs;
+  for (const Item& item : items_) {
+    if (outputs.size() == kMostTogether) break;
+    if (!item.durable) outputs.push_back(item.output);
+  }
+  auto applied = std::make_shared<absl::StatusOr<size_t>>(size_t{0});
+  queue_.Run(
+      [store = store_, outputs = std::move(outputs), applied] {
+        std::vector<const RunUpdate*> updates;
+        for (const auto& output : outputs) updates.push_back(&output->update);
+        *applied = store->ApplyFirst(updates);
+      },
+      guard_.Wrap([this, applied] { OnPersisted(*applied); }));
 }
 
-void Outbox::OnPersisted(const absl::Status& status) {
-  if (status.ok()) {
+void Outbox::OnPersisted(const absl::StatusOr<size_t>& applied) {
+  if (applied.ok()) {
     stalled_.clear();
     storing_ = false;
-    items_.front().durable = true;
+    size_t left = *applied;
+    for (auto item = items_.begin(); left > 0; ++item) {
+      left -= item->durable ? 0 : 1;
+      item->durable = true;
+    }
     Pump();
     return;
   }
+  const absl::Status& status = applied.status();
   if (absl::IsResourceExhausted(status)) {
     if (stalled_.empty()) env_.log.Error(absl::StrCat("the run stands still: ", status.message()));
     stalled_ = std::string(status.message());

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "daemon/env/env.h"
 #include "membership/run/run.h"
 #include "membership/run/run_output.h"
@@ -32,6 +33,11 @@ class Store {
   // coordinator leads the run by now; whoever owns the store ends this one's part. Other errors:
   // the store is not to be trusted any longer.
   virtual absl::Status Apply(const RunUpdate& update) = 0;
+
+  // The first ones of these, in their order: how many are durable now. At least one is, or it fails
+  // as Apply does, and none is. A store for which several cost no more than one takes them
+  // together.
+  virtual absl::StatusOr<size_t> ApplyFirst(absl::Span<const RunUpdate* const> updates);
 
   // At most `limit` headers from version `first` on, ascending.
   virtual absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first,
@@ -61,7 +67,8 @@ class MemoryStore final : public Store {
   const std::shared_ptr<Disk> disk_;
 };
 
-// Makes each of the run's outputs durable, then lets it take effect, strictly in order.
+// Makes each of the run's outputs durable, then lets it take effect, strictly in order. Those that
+// have come while the store was at work are stored together.
 //
 // Law: nothing of an output reaches a peer before its update is durable, and no later output
 // overtakes an earlier one. A full disk holds everything back, and is tried again every second; a
@@ -87,14 +94,14 @@ class Outbox {
 
  private:
   struct Item {
-    RunOutput output;
+    std::shared_ptr<const RunOutput> output;  // a job of the pool may outlive this object
     Task done;
     bool durable = false;
   };
 
   void Pump();
   void Persist();
-  void OnPersisted(const absl::Status& status);
+  void OnPersisted(const absl::StatusOr<size_t>& applied);
 
   Env env_;
   const std::shared_ptr<Store> store_;

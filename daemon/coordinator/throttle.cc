@@ -8,7 +8,7 @@ namespace atolld {
 namespace {
 
 // Far above any run's members; a flood of connections ends here.
-constexpr size_t kMostSessions = 8192;
+constexpr size_t kMostSessions = 32768;
 
 }  // namespace
 

@@ -1,38 +1,25 @@
-// EtcdClient: what a coordinator asks of etcd, over gRPC, with the next of several endpoints tried
-// when one fails.
+// EtcdClient: what a coordinator asks of etcd, with the next of several endpoints tried when one
+// fails.
 //
-// Every call has a deadline, and so has each try of it. A failed try costs the endpoint its
-// channel: a kept one would wait out gRPC's own back-off before it connects again, which takes many
-// seconds. Blocking. One thread's at a time, but for Cancel.
+// Every call has a deadline, and so has each try of it. A failed try costs the endpoint its way: a
+// channel of gRPC that is kept would wait out a back-off of many seconds before it connects again.
+// Blocking. One thread's at a time, but for Cancel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/etcd/etcd_machine.h"
 #include "etcd/rpc.pb.h"
 
-namespace grpc {
-class Channel;
-class ClientContext;
-class Status;
-}  // namespace grpc
-
 namespace atolld {
-
-struct EtcdAccess {
-  std::vector<std::string> endpoints;  // "host:port", one at least
-  // PEM, not file names; the last two may be empty. Without an authority: plain text.
-  std::string authority, certificate, key;
-  absl::Duration one_try = absl::Seconds(1);  // for one endpoint's answer
-};
 
 class EtcdClient {
  public:
@@ -64,24 +51,23 @@ class EtcdClient {
   void Cancel();
 
  private:
-  using Try =
-      std::function<grpc::Status(const std::shared_ptr<grpc::Channel>&, grpc::ClientContext&)>;
+  using Try = std::function<absl::Status(EtcdWire&, absl::Duration wait)>;
 
   // What went wrong at an endpoint, with its name.
-  absl::Status Say(const grpc::Status& status) const;
+  absl::Status Say(const absl::Status& status) const;
   absl::Status Ask(const Try& one_try, absl::Duration patience);
-  grpc::Status AskOnce(const Try& one_try, absl::Duration wait);
+  absl::Status AskOnce(const Try& one_try, absl::Duration wait);
   void Leave();  // the endpoint
 
   const EtcdAccess access_;
 
   size_t endpoint_ = 0;
-  std::shared_ptr<grpc::Channel> channel_;  // to it; null: none yet
+  std::unique_ptr<EtcdWire> wire_;  // to it; null: none yet
 
   // Guarded by mutex_.
   std::mutex mutex_;
   bool cancelled_ = false;
-  grpc::ClientContext* asking_ = nullptr;
+  EtcdWire* asking_ = nullptr;
 };
 
 }  // namespace atolld

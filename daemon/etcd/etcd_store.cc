@@ -39,6 +39,27 @@ std::string DecidedKey(const std::string& prefix, uint64_t part) {
 }
 std::string DecidedCountKey(const std::string& prefix) { return prefix + "parts/count"; }
 std::string LastCommitKey(const std::string& prefix) { return prefix + "last_commit"; }
+std::string MarkKey(const std::string& prefix) { return prefix + "mark"; }
+
+rpc::RequestOp DeleteFolder(const std::string& folder) {
+  rpc::RequestOp operation;
+  operation.mutable_request_delete_range()->set_key(folder);
+  operation.mutable_request_delete_range()->set_range_end(PrefixEnd(folder));
+  return operation;
+}
+
+// That the key has this value; none: it is not there.
+void AddFollows(const std::string& key, const std::string& value, rpc::TxnRequest* request) {
+  rpc::Compare* const compare = request->add_compare();
+  compare->set_key(key);
+  if (value.empty()) {
+    compare->set_target(rpc::Compare::CREATE);
+    compare->set_create_revision(0);
+  } else {
+    compare->set_target(rpc::Compare::VALUE);
+    compare->set_value(value);
+  }
+}
 
 }  // namespace
 
@@ -58,12 +79,24 @@ absl::Status EtcdStore::Apply(const RunUpdate& update) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> EtcdStore::FindLastCommit() {
+  rpc::RangeRequest request;
+  request.set_key(LastCommitKey(prefix_));
+  ASSIGN_OR_RETURN(const rpc::RangeResponse found, Read(request));
+  return found.kvs_size() == 0 ? std::string() : found.kvs(0).value();
+}
+
 absl::Status EtcdStore::Commit(const std::vector<rpc::RequestOp>& operations,
                                const std::vector<std::string>& fresh) {
-  // By this whoever got no answer finds out whether it was done.
+  // By this whoever got no answer finds out whether it was done, and by the one before it is done
+  // once, also if an earlier try arrives after a later transaction.
   const std::string id = absl::StrCat(term_->fence(), ".", ++commits_);
+  if (!last_commit_) {
+    ASSIGN_OR_RETURN(last_commit_, FindLastCommit());
+  }
   rpc::TxnRequest request;
   term_->AddCompares(&request);
+  AddFollows(LastCommitKey(prefix_), *last_commit_, &request);
   for (const std::string& key : fresh) {
     rpc::Compare* const compare = request.add_compare();
     compare->set_key(key);
@@ -78,10 +111,14 @@ absl::Status EtcdStore::Commit(const std::vector<rpc::RequestOp>& operations,
     const absl::StatusOr<rpc::TxnResponse> answer = client_.Txn(request, term_->left());
     if (!answer.ok()) {
       if (MayPass(answer.status())) continue;
+      last_commit_.reset();  // an earlier try may have come to something
       return Annotate(answer.status(), where_);
     }
     revision_ = answer->header().revision();
-    if (answer->succeeded()) return absl::OkStatus();
+    if (answer->succeeded()) {
+      last_commit_ = id;
+      return absl::OkStatus();
+    }
     if (answer->responses_size() != 2) return absl::DataLossError("etcd answers something else");
     const rpc::RangeResponse& last = answer->responses(1).response_range();
     const rpc::RangeResponse& election = answer->responses(0).response_range();
@@ -92,7 +129,15 @@ absl::Status EtcdStore::Commit(const std::vector<rpc::RequestOp>& operations,
               ? absl::StrCat("its lease in etcd has ended")
               : absl::StrCat("the coordinator at ", election.kvs(0).value(), " leads by now"));
     }
-    if (last.kvs_size() == 1 && last.kvs(0).value() == id) return absl::OkStatus();
+    const std::string found = last.kvs_size() == 0 ? "" : last.kvs(0).value();
+    if (found == id) {
+      last_commit_ = id;
+      return absl::OkStatus();
+    }
+    if (found != *last_commit_) {
+      return absl::DataLossError(absl::StrCat(where_, ": transaction ", found, " follows ",
+                                              *last_commit_, ", and this leader has not made it"));
+    }
     return absl::AlreadyExistsError(
         absl::StrCat(where_, ": what is to be written there is there already"));
   }
@@ -123,10 +168,7 @@ absl::Status EtcdStore::CarryOut(uint64_t parts) {
     }
     RETURN_IF_ERROR(Commit({part.success().begin(), part.success().end()}, {}));
   }
-  rpc::RequestOp remove;
-  remove.mutable_request_delete_range()->set_key(prefix_ + "parts/");
-  remove.mutable_request_delete_range()->set_range_end(PrefixEnd(prefix_ + "parts/"));
-  return Commit({remove}, {});
+  return Commit({DeleteFolder(prefix_ + "parts/")}, {});
 }
 
 absl::Status EtcdStore::FinishParts() {
@@ -187,17 +229,48 @@ absl::Status EtcdStore::ReadRows(const std::string& from, const std::string& end
   return Annotate(assembly.End(), where_);
 }
 
-absl::StatusOr<StoredRun> EtcdStore::Load() {
-  StoredRun run;
+absl::Status EtcdStore::PrepareToRead() {
   read_revision_ = 0;
-  RETURN_IF_ERROR(FinishParts());
-  for (const absl::string_view table : LoadedTables()) {
-    const std::string folder = TableFolder(prefix_, table);
-    RETURN_IF_ERROR(
-        ReadRows(folder, PrefixEnd(folder), std::numeric_limits<uint64_t>::max(),
-                 [&](const RowColumns& columns) { return TakeRow(table, columns, &run); }));
+  return FinishParts();
+}
+
+absl::Status EtcdStore::ReadTable(absl::string_view table, const TakeColumns& take) {
+  const std::string folder = TableFolder(prefix_, table);
+  const auto take_said = [&](const RowColumns& columns) {
+    return table == kRunTable && !IsSaid(columns) ? absl::OkStatus() : take(columns);
+  };
+  return ReadRows(folder, PrefixEnd(folder), std::numeric_limits<uint64_t>::max(), take_said);
+}
+
+absl::StatusOr<std::optional<v1::StoreMark>> EtcdStore::ReadMark() {
+  rpc::RangeRequest request;
+  request.set_key(MarkKey(prefix_));
+  ASSIGN_OR_RETURN(const rpc::RangeResponse found, Read(request));
+  std::optional<v1::StoreMark> mark;
+  if (found.kvs_size() == 0) return mark;
+  if (!mark.emplace().ParseFromString(found.kvs(0).value())) {
+    return absl::DataLossError(absl::StrCat(where_, ": ", request.key(), " cannot be read"));
   }
-  return run;
+  return mark;
+}
+
+absl::Status EtcdStore::WriteMark(const v1::StoreMark* mark) {
+  if (mark != nullptr) return Commit({Put(MarkKey(prefix_), mark->SerializeAsString())}, {});
+  rpc::RequestOp remove;
+  remove.mutable_request_delete_range()->set_key(MarkKey(prefix_));
+  return Commit({remove}, {});
+}
+
+absl::Status EtcdStore::WriteRows(const std::vector<RowChange>& changes) {
+  for (const EtcdBatch& batch : BatchesOf(prefix_, changes)) {
+    RETURN_IF_ERROR(Commit(batch.operations, batch.fresh));
+    CompactNowAndThen();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EtcdStore::RemoveRows() {
+  return Commit({DeleteFolder(prefix_ + "rows/"), DeleteFolder(prefix_ + "parts/")}, {});
 }
 
 absl::StatusOr<std::vector<v1::EntryHeader>> EtcdStore::ReadHeaders(uint64_t first,

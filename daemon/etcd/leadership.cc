@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
@@ -42,13 +43,16 @@ void AddPut(const std::string& key, const std::string& value, int64_t lease,
 
 }  // namespace
 
-LeaderTerm::LeaderTerm(std::string key, int64_t fence, int64_t lease, Clock::time_point until)
-    : key_(std::move(key)),
+LeaderTerm::LeaderTerm(std::shared_ptr<const EtcdMachine> machine, std::string key, int64_t fence,
+                       int64_t lease, Clock::time_point until)
+    : machine_(std::move(machine)),
+      key_(std::move(key)),
       fence_(fence),
       lease_(lease),
       until_(until.time_since_epoch().count()) {}
 
 void LeaderTerm::AddCompares(rpc::TxnRequest* request) const {
+  if (Planted(PlantedBug::kNoFence)) return;
   rpc::Compare* const created = request->add_compare();
   created->set_key(key_);
   created->set_target(rpc::Compare::CREATE);
@@ -65,13 +69,14 @@ bool LeaderTerm::IsIn(const rpc::RangeResponse& election) const {
 }
 
 bool LeaderTerm::over() const {
-  if (Clock::now().time_since_epoch().count() >= until_) ended_ = true;
+  const bool late = machine_->Now().time_since_epoch().count() >= until_;
+  if (late && !Planted(PlantedBug::kStaleLease)) ended_ = true;
   return ended_;
 }
 
 absl::Duration LeaderTerm::left() const {
   if (over()) return absl::ZeroDuration();
-  const Clock::duration left(until_ - Clock::now().time_since_epoch().count());
+  const Clock::duration left(until_ - machine_->Now().time_since_epoch().count());
   return std::max(absl::ZeroDuration(), absl::FromChrono(left));
 }
 
@@ -82,19 +87,20 @@ void LeaderTerm::End() { ended_ = true; }
 Leadership::Leadership(Settings settings, Events events)
     : settings_(std::move(settings)),
       events_(std::move(events)),
+      machine_(settings_.etcd.machine),
       election_(settings_.prefix + "leader"),
       authority_(settings_.prefix + "authority"),
       client_(Hasty(settings_.etcd, settings_.ttl)),
-      thread_([this] { Work(); }) {}
+      thread_(machine_->Start([this] { Work(); })) {}
 
 Leadership::~Leadership() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
-  wakes_.notify_all();
+  machine_->WakeAll();
   client_.Cancel();
-  thread_.join();
+  thread_.reset();
 }
 
 void Leadership::Release() {
@@ -102,12 +108,12 @@ void Leadership::Release() {
     const std::lock_guard<std::mutex> lock(mutex_);
     released_ = true;
   }
-  wakes_.notify_all();
+  machine_->WakeAll();
 }
 
 bool Leadership::Pause(absl::Duration wait) {
   std::unique_lock<std::mutex> lock(mutex_);
-  wakes_.wait_for(lock, absl::ToChronoNanoseconds(wait), [this] { return stopping_; });
+  machine_->Await(lock, wait, [this] { return stopping_; });
   return !stopping_;
 }
 
@@ -172,7 +178,7 @@ void Leadership::AwaitNews(const Seen& seen) {
 }
 
 absl::StatusOr<std::shared_ptr<LeaderTerm>> Leadership::Campaign() {
-  const Clock::time_point asked = Clock::now();
+  const Clock::time_point asked = machine_->Now();
   ASSIGN_OR_RETURN(const int64_t lease, client_.Grant(settings_.ttl, settings_.ttl));
   rpc::TxnRequest request;
   rpc::Compare* const compare = request.add_compare();
@@ -197,7 +203,7 @@ absl::StatusOr<std::shared_ptr<LeaderTerm>> Leadership::Campaign() {
   }
   if (fence != 0) {
     return std::make_shared<LeaderTerm>(
-        election_, fence, lease,
+        machine_, election_, fence, lease,
         asked + absl::ToChronoNanoseconds(settings_.ttl - settings_.ttl / kMargin));
   }
   client_.Revoke(lease, kPoll).IgnoreError();  // else it ends by itself
@@ -210,7 +216,7 @@ std::string Leadership::Hold(LeaderTerm& term) {
     if (term.over()) {
       return absl::StrCat("its lease could not be kept alive", last.empty() ? "" : ": ", last);
     }
-    const Clock::time_point asked = Clock::now();
+    const Clock::time_point asked = machine_->Now();
     const absl::Status kept = client_.KeepAlive(term.lease(), term.left());
     if (absl::IsNotFound(kept)) return "its lease has ended";
     last = std::string(kept.message());
@@ -235,7 +241,7 @@ void Leadership::Lead(const std::shared_ptr<LeaderTerm>& term) {
   // The client is cancelled by now, if this is the end.
   if (why.empty() && had) EtcdClient(settings_.etcd).Revoke(term->lease(), kFarewell).IgnoreError();
   std::unique_lock<std::mutex> lock(mutex_);
-  wakes_.wait(lock, [this] { return stopping_ || released_; });
+  machine_->Await(lock, absl::InfiniteDuration(), [this] { return stopping_ || released_; });
 }
 
 }  // namespace atolld

@@ -8,19 +8,17 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "daemon/etcd/etcd_client.h"
+#include "daemon/etcd/etcd_machine.h"
 #include "etcd/rpc.pb.h"
 
 namespace atolld {
@@ -28,9 +26,11 @@ namespace atolld {
 // One time of leading. Any thread.
 class LeaderTerm {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = EtcdMachine::Clock;
 
-  LeaderTerm(std::string key, int64_t fence, int64_t lease, Clock::time_point until);
+  // Over at `until`, by the machine's clock.
+  LeaderTerm(std::shared_ptr<const EtcdMachine> machine, std::string key, int64_t fence,
+             int64_t lease, Clock::time_point until);
 
   // That the election's key is the one that this term began with.
   void AddCompares(etcdserverpb::TxnRequest* request) const;
@@ -48,6 +48,7 @@ class LeaderTerm {
   void End();
 
  private:
+  const std::shared_ptr<const EtcdMachine> machine_;
   const std::string key_;
   const int64_t fence_, lease_;
   std::atomic<Clock::rep> until_;  // of the clock's epoch
@@ -100,6 +101,7 @@ class Leadership {
 
   const Settings settings_;
   const Events events_;
+  const std::shared_ptr<EtcdMachine> machine_;
   const std::string election_, authority_;  // keys
   EtcdClient client_;
 
@@ -109,11 +111,10 @@ class Leadership {
 
   // Guarded by mutex_.
   std::mutex mutex_;
-  std::condition_variable wakes_;
   bool stopping_ = false;
   bool released_ = true;
 
-  std::thread thread_;  // last: it uses all of the others
+  std::unique_ptr<EtcdMachine::Thread> thread_;  // last: it uses all of the others
 };
 
 }  // namespace atolld

@@ -176,6 +176,12 @@ constexpr absl::Duration kSound = absl::Seconds(10);
 // Between two beats, however close the end of the coordinator's time is.
 constexpr absl::Duration kShortestBeat = absl::Milliseconds(10);
 
+// From one question to the next of who leads, while the coordinator is silent; and as long is one
+// that is dialled waited for before the others are asked too.
+constexpr absl::Duration kLook = absl::Milliseconds(100);
+
+constexpr char kSessionMethod[] = "/atolld.v1.Membership/Session";
+
 bool IsFinal(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
          absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
@@ -307,21 +313,64 @@ void CoordinatorLink::Start() {
 
 void CoordinatorLink::Dial() {
   if (leaving_ || resting_) return;
-  call_ = env_.transport.Dial(address(), "/atolld.v1.Membership/Session", absl::InfiniteDuration());
+  call_ = env_.transport.Dial(address(), kSessionMethod, absl::InfiniteDuration());
+  Greet(*call_);
+  last_heard_ = env_.executor.Now();
+}
+
+void CoordinatorLink::Greet(Call& call) {
   Call::Events events;
-  events.on_frame = guard_.Wrap([this](Frame frame) { OnFrame(frame); });
-  events.on_closed = guard_.Wrap([this](absl::Status status) { OnClosed(status); });
-  call_->Start(std::move(events));
+  events.on_frame = guard_.Wrap([this, id = &call](Frame frame) {
+    if (id == other_.get()) TakeOther();
+    OnFrame(frame);
+  });
+  events.on_closed = guard_.Wrap([this, id = &call](absl::Status status) {
+    if (id != other_.get()) return OnClosed(status);
+    other_.reset();  // it does not lead
+  });
+  call.Start(std::move(events));
   v1::PeerMessage message;
   *message.mutable_hello() = events_.hello();
-  call_->Write(Pack(message));
-  call_->Read();
-  last_heard_ = env_.executor.Now();
+  call.Write(Pack(message));
+  call.Read();
+}
+
+absl::Duration CoordinatorLink::Silence() const { return env_.executor.Now() - last_heard_; }
+
+bool CoordinatorLink::Doubts() const {
+  if (addresses_.size() == 1 || call_ == nullptr || leaving_ || refusing_ || resting_) return false;
+  // One that hangs still takes calls, by its machine, and does not answer them.
+  return Silence() >= (welcomed_ ? failure_timeout_ / 2 : kLook);
+}
+
+void CoordinatorLink::LookForAnother() {
+  if (other_ != nullptr && env_.executor.Now() < other_since_ + failure_timeout_ / 4) return;
+  other_.reset();
+  looked_at_ = (looked_at_ + 1) % addresses_.size();
+  if (looked_at_ == dialled_) looked_at_ = (looked_at_ + 1) % addresses_.size();
+  other_since_ = env_.executor.Now();
+  other_ = env_.transport.Dial(addresses_[looked_at_], kSessionMethod, absl::InfiniteDuration());
+  Greet(*other_);
+}
+
+void CoordinatorLink::TakeOther() {
+  const std::string silent =
+      absl::StrCat(address(), " (nothing heard for ", absl::FormatDuration(Silence()),
+                   "): ", addresses_[looked_at_], " leads by now");
+  call_ = std::move(other_);
+  dialled_ = looked_at_;
+  undialled_why_.clear();
+  if (!std::exchange(welcomed_, false)) {
+    return env_.log.Info(absl::StrCat("no answer of the coordinator at ", silent));
+  }
+  env_.log.Warning(absl::StrCat("lost the coordinator at ", silent, ". ", events_.waits_for()));
+  events_.on_down();
 }
 
 void CoordinatorLink::OnFrame(const Frame& frame) {
   if (refusing_ || resting_) return call_->Read();
   last_heard_ = env_.executor.Now();
+  other_.reset();
   v1::CoordinatorMessage message;
   const absl::Status parsed = Unpack(frame, &message);
   if (!parsed.ok()) {
@@ -359,6 +408,7 @@ void CoordinatorLink::OnClosed(const absl::Status& status) {
   const bool was_up = std::exchange(welcomed_, false);
   const bool refused = std::exchange(refusing_, false);
   call_.reset();
+  other_.reset();
   if (leaving_) {
     if (left_) std::exchange(left_, nullptr)();
     return;
@@ -401,11 +451,12 @@ void CoordinatorLink::ScheduleRedial() {
 
 void CoordinatorLink::Beat() {
   if (leaving_) return;
-  if (call_ != nullptr && env_.executor.Now() - last_heard_ >= failure_timeout_) {
+  if (call_ != nullptr && Silence() >= failure_timeout_) {
     OnClosed(absl::DeadlineExceededError(
         absl::StrCat(welcomed_ ? "nothing heard for " : "timed out: no answer in ",
                      absl::FormatDuration(failure_timeout_))));
   }
+  if (Doubts()) LookForAnother();
   SendProgress();
   if (welcomed_ && refused_ && !refusing_ && env_.executor.Now() >= welcomed_at_ + kSound) {
     refused_ = false;
@@ -416,8 +467,9 @@ void CoordinatorLink::Beat() {
   // not up to a beat later.
   absl::Duration next = std::min(failure_timeout_ / 4, absl::Seconds(1));
   if (call_ != nullptr) {
-    const absl::Duration left = last_heard_ + failure_timeout_ - env_.executor.Now();
+    const absl::Duration left = failure_timeout_ - Silence();
     next = std::min(next, std::max(left, kShortestBeat));
+    if (Doubts() || (addresses_.size() > 1 && !welcomed_)) next = std::min(next, kLook);
   }
   env_.executor.RunAfter(next, guard_.Wrap([this] { Beat(); }));
 }
@@ -462,6 +514,7 @@ void CoordinatorLink::Refuse(const absl::Status& why) {
 }
 
 void CoordinatorLink::SayGoodbye(const std::string& reason) {
+  other_.reset();
   SendProgress();  // the last word on what it has sent and done
   v1::PeerMessage message;
   message.mutable_leaving()->set_reason(reason);

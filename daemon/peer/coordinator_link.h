@@ -63,8 +63,10 @@ absl::Status ReadHeaders(Files& files, const std::string& dir, uint64_t first, u
 // It dials, says Hello, sends heartbeats, notices a silent coordinator, and redials for ever with a
 // growing pause: a peer trains on while the coordinator is away. Where a run has several
 // coordinators, it goes from one address to the next until it meets the one that leads; the others
-// turn it away with UNAVAILABLE. What it sends while there is no
-// Session is dropped; whoever needs an answer says it again after the next Welcome. Loop thread.
+// turn it away with UNAVAILABLE. While one that is dialled does not answer, or the one that leads
+// has been silent for half of the failure_timeout, it asks the others too, and goes over to the
+// first that has a word for it. What it sends while there is no Session is dropped; whoever needs
+// an answer says it again after the next Welcome. Loop thread.
 class CoordinatorLink {
  public:
   struct Events {
@@ -112,6 +114,11 @@ class CoordinatorLink {
 
  private:
   void Dial();
+  void Greet(Call& call);
+  absl::Duration Silence() const;
+  bool Doubts() const;  // that its coordinator still leads
+  void LookForAnother();
+  void TakeOther();
   void OnFrame(const Frame& frame);
   void OnClosed(const absl::Status& status);
   void NoteWaiting(const std::string& waiting_for);
@@ -127,6 +134,9 @@ class CoordinatorLink {
   size_t dialled_ = 0;              // of addresses_
   absl::Duration failure_timeout_;  // as configured, then as the Welcome says
   std::unique_ptr<Call> call_;
+  std::unique_ptr<Call> other_;  // asks whether that coordinator leads, while call_ is silent
+  size_t looked_at_ = 0;         // of addresses_: other_'s, or the last that was asked
+  absl::Time other_since_;
   bool welcomed_ = false;
   bool leaving_ = false;
   bool resting_ = false;

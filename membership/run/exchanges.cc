@@ -330,14 +330,13 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
   return absl::OkStatus();
 }
 
-// Who averages checks everybody's update; the others need not know what it takes to do so. To look
-// for a peer among the contributors of a whole plan takes some microseconds for a thousand.
+// Who averages checks everybody's update; the others need not know what it takes to do so.
 void Exchanges::SendPlan(const std::string& peer, const Members& members, RunOutput* out) {
   const PeerInfo* const info = members.FindInfo(peer);
   const bool takes_brief = brief_plans_ && (info == nullptr || info->follows_changes);
-  if (servers_.count(peer) > 0 || !takes_brief) return SendWhole(peer, members, out);
+  if (told_->servers().count(peer) > 0 || !takes_brief) return SendWhole(peer, members, out);
   v1::CoordinatorMessage message;
-  *message.mutable_plan() = BriefPlan(current_->plan(), servers_, peer);
+  *message.mutable_plan() = told_->For(peer);
   members.SendTo(peer, std::move(message), out);
 }
 
@@ -354,14 +353,14 @@ void Exchanges::SendPlans(absl::Time now, const Members& members, RunOutput* out
   agreed_at_ = absl::InfiniteFuture();
   deadline_ = now + absl::Milliseconds(current_->plan().deadline_milliseconds());
   whole_ = nullptr;
-  servers_ = ServersOf(current_->plan());
+  told_.emplace(current_->plan());
   for (const std::string& peer : current_->Voters()) SendPlan(peer, members, out);
 }
 
 void Exchanges::SendAudit(const std::string& peer, const v1::Audit& order, const Members& members,
                           RunOutput* out) {
   // It checks what the others' updates were.
-  if (servers_.count(peer) == 0) SendWhole(peer, members, out);
+  if (told_->servers().count(peer) == 0) SendWhole(peer, members, out);
   for (v1::Audit& page : InPages(order)) {
     v1::CoordinatorMessage message;
     *message.mutable_audit() = std::move(page);

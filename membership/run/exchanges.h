@@ -28,6 +28,7 @@
 #include "membership/run/roster.h"
 #include "membership/run/run_output.h"
 #include "membership/run/training.h"
+#include "membership/trust/contribution.h"
 #include "membership/trust/update_judge.h"
 
 namespace atolld {
@@ -150,8 +151,8 @@ class Exchanges {
   std::unique_ptr<ExchangeRound> current_, last_;
   // In a run with masks who votes takes them off, and has to know all that are in the sum.
   const bool brief_plans_;
-  RunOutput::Message whole_;       // current_->plan() as it is told; null: to nobody yet
-  std::set<std::string> servers_;  // by it
+  RunOutput::Message whole_;        // current_->plan() as it is told; null: to nobody yet
+  std::optional<BriefPlans> told_;  // of current_->plan(), once it was sent
   std::map<std::string, v1::Ready> contributions_;  // to current_, and to last_ until NoteCommit
   absl::Time began_, agreed_at_ = absl::InfiniteFuture(), deadline_ = agreed_at_;
   RecentTimes times_;

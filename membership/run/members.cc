@@ -15,8 +15,10 @@
 namespace atolld {
 namespace {
 
-// Everybody is told of everybody; and a flood of made-up ids ends here.
-constexpr size_t kMostMembers = 4096;
+// Everybody is told of everybody; and a flood of made-up ids ends here. One message names them all,
+// and has to have room for revoked keys.
+constexpr size_t kMostMembers = 16384;
+constexpr size_t kMostRosterBytes = size_t{3} << 20;
 
 // An epoch ends with a restart or a failed attempt; a peer that names a much later one lies.
 constexpr uint64_t kMostEpochsAhead = 1000000;
@@ -68,9 +70,10 @@ absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const 
   }
   status = ledger.CheckEpoch(hello);
   if (!status.ok()) return status;
-  if (former == nullptr && roster_.members().size() >= kMostMembers) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the run has ", kMostMembers, " members already"));
+  if (former == nullptr &&
+      (roster_.members().size() >= kMostMembers || roster_.told_bytes() >= kMostRosterBytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("the run has ", roster_.members().size(),
+                                                     " members already; no roster names more"));
   }
   if (!hello.has_state()) return absl::OkStatus();
   // It made version 0, and the coordinator went down before it could record it: it will be asked

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "compression/base/words.h"
+
 namespace atolld {
 namespace {
 
@@ -16,6 +19,11 @@ absl::Duration Median(std::vector<absl::Duration> times) {
 }
 
 constexpr uint64_t kMostDoublings = 5;
+
+// So few peers are looked at whenever one says something. Of more each one's look takes less than
+// half a microsecond.
+constexpr size_t kFewPeers = 64;
+constexpr absl::Duration kPauseForALook = absl::Microseconds(10);
 
 // Of a line of which nothing was measured, bytes a second.
 constexpr double kAssumedRate = 1e6;
@@ -102,6 +110,20 @@ absl::Duration StateDeadline(uint64_t parameters, uint64_t in_vain,
       absl::Seconds(static_cast<double>(parameters) * 2 * sizeof(float) / kAssumedRate);
   const int64_t times = int64_t{1} << std::min(in_vain, kMostDoublings);
   return Told(times * (2 * predicted + 4 * failure_timeout + kRedials));
+}
+
+bool LookPace::May(absl::Time now, size_t peers) {
+  put_off_ = peers > kFewPeers && now < after_;
+  if (put_off_) return false;
+  after_ = now + static_cast<int64_t>(peers) * kPauseForALook;
+  return true;
+}
+
+std::string WaitingReason(size_t there, size_t needed) {
+  const size_t missing = needed > there ? needed - there : 0;
+  return absl::StrCat(there, " of ", Counted(needed, "peer"),
+                      there == 1 || needed == 1 ? " is" : " are", " here; waiting for ",
+                      missing == 1 ? std::string("one") : absl::StrCat(missing), " more");
 }
 
 }  // namespace atolld

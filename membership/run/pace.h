@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -84,5 +85,30 @@ absl::Duration EvaluationPatience(const RecentTimes& share_times, const RecentTi
 // Predicted are the parameters and one buffer as fp32 at 1 MB/s; 10 s are twice the longest pause
 // between two dials. Each time that it was waited for in vain doubles that, up to 32 times.
 absl::Duration StateDeadline(uint64_t parameters, uint64_t in_vain, absl::Duration failure_timeout);
+
+// -----------------------------------------------------------------------------------------------
+// LookPace: how often all peers of a run may be looked at.
+//
+// A look at all of them for each message of each would take the square of their number. Of a few it
+// is taken whenever it is asked for; of more so seldom that it costs a twentieth of a core. One
+// thread.
+class LookPace {
+ public:
+  // Whether so many may be looked at now; if so, that counts.
+  bool May(absl::Time now, size_t peers);
+  // When a look that was put off may be taken; InfiniteFuture: none was.
+  absl::Time Next() const { return put_off_ ? after_ : absl::InfiniteFuture(); }
+  // The next look is not put off.
+  void Reset() { after_ = absl::InfinitePast(); }
+
+ private:
+  absl::Time after_ = absl::InfinitePast();
+  bool put_off_ = false;
+};
+
+// -----------------------------------------------------------------------------------------------
+
+// "2 of 3 peers are here; waiting for one more"
+std::string WaitingReason(size_t there, size_t needed);
 
 }  // namespace atolld

@@ -24,6 +24,14 @@ bool Gone(const RosterMember& member) {
   return member.state == MemberState::kDead || member.state == MemberState::kLeft;
 }
 
+// Beside its texts: state, version, offer, and tags.
+constexpr size_t kToldBeside = 80;
+
+size_t ToldBytes(const RosterMember& member) {
+  if (member.peer.empty()) return 0;  // it is none yet
+  return 2 * member.peer.size() + member.claimed.size() + member.region.size() + kToldBeside;
+}
+
 MemberState FormerState(const std::string& name) {
   for (const MemberState state : {MemberState::kLeft, MemberState::kDead, MemberState::kEvicted}) {
     if (name == MemberStateName(state)) return state;
@@ -57,11 +65,12 @@ Roster::Roster(absl::Duration failure_timeout, absl::Time now,
   for (const MemberRecord& record : former) {
     RosterMember& member = members_[record.peer];
     member.peer = record.peer;
-    member.claimed = record.address;
+    Claim(record.address, &member);
     member.last_heard = now;
     member.suspect_since = now;
     member.gone_since = now;
     member.state = FormerState(record.state);
+    told_bytes_ += ToldBytes(member);
     member.restored = member.present();
     // A store may name one address twice: what a member has lost meanwhile was not its own change.
     if (!member.present() || !Taken(record.address, record.peer)) member.address = record.address;
@@ -72,9 +81,22 @@ Roster::Roster(absl::Duration failure_timeout, absl::Time now,
   }
 }
 
+void Roster::Claim(const std::string& address, RosterMember* member) {
+  const auto former = claimants_.find(member->claimed);
+  if (former != claimants_.end()) {
+    former->second.erase(member->peer);
+    if (former->second.empty()) claimants_.erase(former);
+  }
+  member->claimed = address;
+  if (!address.empty()) claimants_[address].insert(member->peer);
+}
+
 SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello) {
+  const std::optional<absl::Time> known = deadline_;
   NoteChange();
   RosterMember& member = members_[hello.peer()];
+  const bool restored = member.restored;
+  told_bytes_ -= ToldBytes(member);
   const SessionId replaced = member.session;
   sessions_.erase(replaced);
   sessions_[session] = hello.peer();
@@ -83,10 +105,11 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
     member.in_vain = false;
   }
   const std::string former = std::exchange(member.address, "");
-  member.claimed = hello.address();
+  Claim(hello.address(), &member);
   if (former != hello.address()) PassOn(former);
   if (!Taken(hello.address(), hello.peer())) member.address = hello.address();
   member.region = hello.region();
+  told_bytes_ += ToldBytes(member);
   member.up_rate = hello.up_rate();
   member.down_rate = hello.down_rate();
   member.aggregator = hello.role() == kAggregatorRole;
@@ -101,6 +124,8 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.restored = false;
   member.offer.reset();
   if (hello.has_offer()) member.offer = hello.offer();
+  // Thousands may join at once: nobody else has to be looked at for it.
+  if (known && !restored) deadline_ = std::min(*known, DeadlineOf(member));
   return replaced;
 }
 
@@ -122,17 +147,21 @@ std::string Roster::PeerOf(SessionId session) const {
 }
 
 bool Roster::Taken(const std::string& address, const std::string& but) const {
-  if (Planted(PlantedBug::kAddressTaken)) return false;
-  return std::any_of(members_.begin(), members_.end(), [&](const auto& entry) {
-    return entry.first != but && entry.second.present() && entry.second.address == address;
+  const auto claimants = claimants_.find(address);
+  if (Planted(PlantedBug::kAddressTaken) || claimants == claimants_.end()) return false;
+  return std::any_of(claimants->second.begin(), claimants->second.end(), [&](const auto& peer) {
+    const RosterMember& member = members_.at(peer);
+    return peer != but && member.present() && member.address == address;
   });
 }
 
 // Its holder has left it.
 void Roster::PassOn(const std::string& address) {
-  if (address.empty() || Taken(address, "")) return;
-  for (auto& [peer, member] : members_) {
-    if (!member.present() || member.claimed != address || !member.address.empty()) continue;
+  const auto claimants = claimants_.find(address);
+  if (claimants == claimants_.end() || Taken(address, "")) return;
+  for (const std::string& peer : claimants->second) {
+    RosterMember& member = members_.at(peer);
+    if (!member.present() || !member.address.empty()) continue;
     member.address = address;
     return;
   }
@@ -143,9 +172,7 @@ bool Roster::GrantAddress(const std::string& peer) {
   if (claimant == nullptr || !claimant->present() || claimant->address == claimant->claimed) {
     return false;
   }
-  for (auto& [other, member] : members_) {
-    if (member.address == claimant->claimed) member.address.clear();
-  }
+  for (const std::string& other : claimants_[claimant->claimed]) members_.at(other).address.clear();
   claimant->address = claimant->claimed;
   return true;
 }
@@ -262,6 +289,8 @@ void Roster::Forget(const std::string& peer) {
   if (found == members_.end()) return;
   NoteChange();
   sessions_.erase(found->second.session);
+  told_bytes_ -= ToldBytes(found->second);
+  Claim("", &found->second);
   members_.erase(found);
 }
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -123,6 +124,8 @@ class Roster {
 
   // Grows when somebody joins, goes, or is drained: when more has changed than what members hold.
   uint64_t changes() const { return changes_; }
+  // How long a message that names all of them is, at most, as if each were waited for.
+  size_t told_bytes() const { return told_bytes_; }
   std::string PeerOf(SessionId session) const;  // "" if it is nobody's current one
 
   // What a member here may use of its line, from the next plan on.
@@ -139,7 +142,8 @@ class Roster {
   void SetGone(absl::Time now, MemberState state, const std::string& why, RosterMember* member);
   bool Taken(const std::string& address, const std::string& but) const;
   void PassOn(const std::string& address);
-  RosterMember* Mutable(const std::string& peer);  // nullptr: never seen
+  void Claim(const std::string& address, RosterMember* member);  // in its former claim's place
+  RosterMember* Mutable(const std::string& peer);                // nullptr: never seen
   void NoteChange();
 
   absl::Duration failure_timeout_;
@@ -147,7 +151,10 @@ class Roster {
   absl::Time last_tick_;
   std::map<std::string, RosterMember> members_;
   std::map<SessionId, std::string> sessions_;  // current ones
+  // By claimed address, those who claim it: whoever has an address is one of them.
+  std::map<std::string, std::set<std::string>> claimants_;
   uint64_t changes_ = 0;
+  size_t told_bytes_ = 0;
   mutable std::optional<absl::Time> deadline_;  // NextDeadline, until something may make it earlier
 };
 

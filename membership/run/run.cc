@@ -92,6 +92,7 @@ absl::Time Run::NextWake(absl::Time now) const {
   for (const absl::Time wake :
        {exchanges_.under_way() ? exchanges_.deadline() : training_.round().CloseDeadline(),
         masks_.Deadline(), members_.roster().NextDeadline(), members_.news().NextDue(),
+        training_.round().look_pace().Next(),
         training_.round().started() ? ending_.NextDeadline(version(), training_.round())
                                     : beginning_.Deadline(),
         adoption_.Deadline(settings_.failure_timeout)}) {
@@ -500,13 +501,14 @@ void Run::AdvanceTraining(absl::Time now) {
              Severity::kWarning);
   }
   const bool was_started = round.started();
+  if (!round.open() && !round.look_pace().May(now, roster.members().size())) return;
   if (!round.TryOpen(now, roster)) {
     if (!GivesVersionZero(now)) Advance(now);
     return;
   }
   if (!was_started) out_.update.started = true;
   Evaluate(now);
-  GiveTraining(now, round.ToTrain(now, roster), false);
+  GiveTraining(now, round.ToTrainNow(now, roster), false);
   TrainAhead(now);
   if (round.MayClose(now, roster) && !roster.in_grace(now)) BeginExchange(now);
 }

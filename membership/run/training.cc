@@ -35,13 +35,6 @@ constexpr uint64_t kMostSamplesAhead = uint64_t{1} << 40;
 
 }  // namespace
 
-std::string WaitingReason(size_t there, size_t needed) {
-  const size_t missing = needed > there ? needed - there : 0;
-  return absl::StrCat(there, " of ", Counted(needed, "peer"),
-                      there == 1 || needed == 1 ? " is" : " are", " here; waiting for ",
-                      missing == 1 ? std::string("one") : absl::StrCat(missing), " more");
-}
-
 RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec) {
   settings.private_data = spec.data().private_();
   settings.participation = Participation(spec);
@@ -151,6 +144,7 @@ bool Round::TryOpen(absl::Time now, const Roster& roster) {
   started_ = true;
   open_ = true;
   opened_ = now;
+  look_pace_.Reset();  // its first draw is not put off
   return true;
 }
 
@@ -198,6 +192,7 @@ Round::Drawn Round::Draw(absl::Time now, const Roster& roster) const {
     taking += trainer->began_for == version_ && !IsLate(now, *trainer) ? 1 : 0;
   }
   const size_t wanted = settings_.participation.Number(all.size());
+  if (taking >= wanted && dialled) return drawn;
   std::vector<std::string> order = settings_.participation.Order(version_, std::move(all));
   std::stable_partition(order.begin(), order.end(), [this](const std::string& peer) {
     return trainers_.at(peer).discarded_in != version_;
@@ -227,6 +222,11 @@ bool Round::IsLate(absl::Time now, const TrainingState& trainer) const {
 }
 
 std::vector<std::string> Round::ToTrain(absl::Time now, const Roster& roster) const {
+  return Draw(now, roster).train;
+}
+
+std::vector<std::string> Round::ToTrainNow(absl::Time now, const Roster& roster) {
+  if (settings_.participation.draws() && !look_pace_.May(now, roster.members().size())) return {};
   return Draw(now, roster).train;
 }
 

@@ -70,6 +70,8 @@ class Round {
   // Opens the round if enough trainers are there. True if it is open now; else reason() says what
   // it waits for.
   bool TryOpen(absl::Time now, const Roster& roster);
+  LookPace& look_pace() { return look_pace_; }  // of that, and of draws
+  const LookPace& look_pace() const { return look_pace_; }
 
   // These sit out, the first before the others, as long as more than `needed` (and the quorum) are
   // there without them, and one that others can dial. Replaces who did; returns those that did not.
@@ -80,6 +82,8 @@ class Round {
   std::vector<std::string> Idle(const Roster& roster) const;
   // Those of them that are to have one: all, or the drawn ones, once a restart's grace is over.
   std::vector<std::string> ToTrain(absl::Time now, const Roster& roster) const;
+  // The same; nobody while a draw among many is put off (LookPace).
+  std::vector<std::string> ToTrainNow(absl::Time now, const Roster& roster);
   // Why trainers idle in an open round, or train on without being waited for: by peer, in words.
   std::map<std::string, std::string> Notes(absl::Time now, const Roster& roster) const;
   void Assign(absl::Time now, const std::string& peer, uint32_t rounds_at_once = 1);
@@ -160,10 +164,8 @@ class Round {
   // MayClose saw it train, at so many changes of the roster: until it ends nothing needs a look.
   std::string awaited_;
   uint64_t looked_at_ = 0;
+  LookPace look_pace_;
 };
-
-// "2 of 3 peers are here; waiting for one more"
-std::string WaitingReason(size_t there, size_t needed);
 
 // Training: the round and the lease book of a run, which change together: whoever stops training
 // hands its samples back, unless they may be in a mean already.

@@ -121,31 +121,54 @@ std::set<std::string> ServersOf(const v1::Plan& plan) {
   return servers;
 }
 
-v1::Plan BriefPlan(const v1::Plan& whole, const std::set<std::string>& servers,
-                   const std::string& peer) {
-  v1::Plan brief;
-  brief.set_contributor_count(static_cast<uint32_t>(whole.contributors_size()));
-  brief.set_version(whole.version());
-  brief.set_epoch(whole.epoch());
-  brief.set_revision(whole.revision());
-  brief.set_deadline_milliseconds(whole.deadline_milliseconds());
-  brief.set_parameters(whole.parameters());
-  brief.set_audit_commitment(whole.audit_commitment());
-  brief.set_from_centre(FromCentre(whole));
-  *brief.mutable_shards() = whole.shards();
-  for (int i = 0; i < whole.contributors_size(); ++i) {
-    const v1::PlanMember& member = whole.contributors(i);
-    if (member.peer() != peer && servers.count(member.peer()) == 0) continue;
-    brief.add_positions(static_cast<uint32_t>(i));
-    v1::PlanMember* const out = brief.add_contributors();
-    out->set_peer(member.peer());
-    out->set_address(member.address());
-    out->set_weight_bits(member.weight_bits());
-    out->set_scale_bits(member.scale_bits());
-    out->set_root_mark(RootMark(member.contribution_root()));
+BriefPlans::BriefPlans(const v1::Plan& whole)
+    : whole_(whole), servers_(ServersOf(whole)), lost_(whole.lost().begin(), whole.lost().end()) {
+  common_.set_contributor_count(static_cast<uint32_t>(whole_.contributors_size()));
+  common_.set_version(whole_.version());
+  common_.set_epoch(whole_.epoch());
+  common_.set_revision(whole_.revision());
+  common_.set_deadline_milliseconds(whole_.deadline_milliseconds());
+  common_.set_parameters(whole_.parameters());
+  common_.set_audit_commitment(whole_.audit_commitment());
+  common_.set_from_centre(FromCentre(whole_));
+  *common_.mutable_shards() = whole_.shards();
+  for (int i = 0; i < whole_.contributors_size(); ++i) {
+    const std::string& peer = whole_.contributors(i).peer();
+    positions_.emplace(peer, i);
+    if (servers_.count(peer) == 0) continue;
+    common_.add_positions(static_cast<uint32_t>(i));
+    *common_.add_contributors() = MemberAt(i);
   }
-  for (const std::string& lost : whole.lost()) {
-    if (lost == peer || servers.count(lost) > 0) brief.add_lost(lost);
+  for (const std::string& lost : whole_.lost()) {
+    if (servers_.count(lost) > 0) common_.add_lost(lost);
+  }
+}
+
+v1::PlanMember BriefPlans::MemberAt(int position) const {
+  const v1::PlanMember& member = whole_.contributors(position);
+  v1::PlanMember out;
+  out.set_peer(member.peer());
+  out.set_address(member.address());
+  out.set_weight_bits(member.weight_bits());
+  out.set_scale_bits(member.scale_bits());
+  out.set_root_mark(RootMark(member.contribution_root()));
+  return out;
+}
+
+v1::Plan BriefPlans::For(const std::string& peer) const {
+  v1::Plan brief = common_;
+  const auto found = positions_.find(peer);
+  if (found == positions_.end() || servers_.count(peer) > 0) return brief;
+  brief.add_positions(static_cast<uint32_t>(found->second));
+  *brief.add_contributors() = MemberAt(found->second);
+  for (int i = brief.positions_size() - 1; i > 0; --i) {
+    if (brief.positions(i - 1) < brief.positions(i)) break;
+    brief.mutable_positions()->SwapElements(i - 1, i);
+    brief.mutable_contributors()->SwapElements(i - 1, i);
+  }
+  if (lost_.count(peer) > 0) {
+    brief.add_lost(peer);
+    std::sort(brief.mutable_lost()->begin(), brief.mutable_lost()->end());
   }
   return brief;
 }

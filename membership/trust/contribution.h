@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,10 +49,29 @@ uint32_t RootMark(absl::string_view root);
 // Who averages, relays or holds something by the plan.
 std::set<std::string> ServersOf(const v1::Plan& plan);
 
-// Brief plans are told to those that serve nobody (v1::Plan): some hundred bytes, however many
-// contribute. `servers`: ServersOf(whole).
-v1::Plan BriefPlan(const v1::Plan& whole, const std::set<std::string>& servers,
-                   const std::string& peer);
+// BriefPlans: what those are told of a plan that serve nobody in it (v1::Plan): some hundred bytes,
+// however many contribute.
+//
+// What they are all told is made once, so that each one's own costs no look at the other
+// contributors. Immutable; any thread.
+class BriefPlans {
+ public:
+  explicit BriefPlans(const v1::Plan& whole);
+
+  // ServersOf(whole): these are told the whole one.
+  const std::set<std::string>& servers() const { return servers_; }
+  // A contributor's, or that of somebody who contributes nothing.
+  v1::Plan For(const std::string& peer) const;
+
+ private:
+  v1::PlanMember MemberAt(int position) const;
+
+  const v1::Plan whole_;
+  const std::set<std::string> servers_;
+  const std::set<std::string> lost_;
+  std::unordered_map<std::string, int> positions_;  // of the contributors
+  v1::Plan common_;                                 // with those that serve
+};
 inline bool IsBrief(const v1::Plan& plan) { return plan.contributor_count() != 0; }
 
 // -----------------------------------------------------------------------------------------------

@@ -114,7 +114,8 @@ def run_flower(options, case, top):
     with open(out, encoding="utf-8") as source:
         told = json.load(source)
     trained = case["parties"] * case["fraction"]
-    return {"wall": wall, "round": statistics.median(told["rounds"][1:]), "loss": told["loss"],
+    rounds = told["rounds"][1:] or told["rounds"]
+    return {"wall": wall, "round": statistics.median(rounds), "loss": told["loss"],
             "bytes": 2 * trained * told["bytes_each_way"]}
 
 

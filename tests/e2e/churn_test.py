@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import BIN, atoll
+from cluster import BIN, atoll, own_store, with_store
 
 CONFIG = """
 [run]
@@ -51,9 +51,12 @@ class ChurnTest(unittest.TestCase):
     def setUp(self):
         self.top = tempfile.TemporaryDirectory(prefix="atoll-e2e-")
         self.addCleanup(self.top.cleanup)
+        etcd = own_store(self.top.name)
+        if etcd is not None:
+            self.addCleanup(etcd.close)
         self.config = os.path.join(self.top.name, "churn.toml")
         with open(self.config, "w", encoding="utf-8") as out:
-            out.write(CONFIG)
+            out.write(with_store(CONFIG, etcd))
         self.json = os.path.join(self.top.name, "churn.json")
         self.dir = os.path.join(self.top.name, "run")
 

@@ -1,20 +1,33 @@
 """A small real run on loopback for the end-to-end tests: start it, look at it, kill parts of it.
 
 Everything waits for a condition with a deadline; nothing sleeps for a fixed time and hopes.
+
+With ATOLL_TEST_STORE=etcd the coordinators of these runs keep their state in an etcd of their own,
+so that each test of a death can be repeated with the other store:
+`ATOLL_TEST_STORE=etcd ctest --test-dir build/release -R 'e2e_(faults|life|membership)'`. Without
+etcd it exits with 77.
 """
 
 import json
 import os
-import random
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
+from etcd_members import EtcdMembers, etcd_program
+from ports import free_port  # noqa: F401  for those who take it from here
+
 BIN = os.environ.get("ATOLL_BIN", "")
+STORE = os.environ.get("ATOLL_TEST_STORE", "sqlite")
+if STORE not in ("sqlite", "etcd"):
+    sys.exit(f"ATOLL_TEST_STORE={STORE}: it must be sqlite or etcd")
+if STORE == "etcd" and etcd_program() is None:
+    print("no etcd: scripts/etcd build/etcd fetches it")
+    sys.exit(77)
 
 WORDS = (
     "the atoll is a ring of islands and each island trains alone for a while before the sea "
@@ -92,18 +105,6 @@ level = "debug"
 """
 
 
-def free_port():
-    """One that nobody is given by chance while the process that has it is dead: below those that
-    the system hands out."""
-    while True:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", random.randrange(15000, 32000)))
-            except OSError:
-                continue
-            return probe.getsockname()[1]
-
-
 def wait_for(what, condition, seconds=60):
     """Returns the first true value of condition(); fails naming `what` after `seconds`."""
     end = time.monotonic() + seconds
@@ -113,6 +114,22 @@ def wait_for(what, condition, seconds=60):
             return value
         time.sleep(0.02)  # between two looks, not instead of one
     raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def own_store(top):
+    """The etcd member of a run whose test asks for it, or None: then the run has SQLite."""
+    return EtcdMembers(top, 1) if STORE == "etcd" else None
+
+
+def with_store(config, etcd):
+    """The text of a coordinator's config, with its state in these members of etcd."""
+    if etcd is None:
+        return config
+    keys = f'store = "etcd"\netcd = "{etcd.endpoints}"\n'
+    section = re.search(r"^\[coordinator\].*\n", config, re.MULTILINE)
+    if section is None:
+        return f"{config}\n[coordinator]\n{keys}"
+    return config[:section.end()] + keys + config[section.end():]
 
 
 class Cluster:
@@ -125,21 +142,22 @@ class Cluster:
         self.json_path = os.path.join(self.top, "out.json")
         self.output_path = os.path.join(self.top, "output.txt")
         self.config = os.path.join(self.top, "run.toml")
+        if text is not None:  # the whole config
+            pass
+        elif stub is None:
+            data = os.path.join(self.top, "text.txt")
+            write_corpus(data)
+            text = CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps,
+                                 layers=layers, width=width, data=data,
+                                 error_feedback=str(error_feedback).lower())
+        else:
+            values = {"parameters": 20000, "step_time": "20ms", "chunk_elements": 16384,
+                      "failure_timeout": "3s", "snapshot_every": 20, "donate": 0, **stub}
+            text = STUB_CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps,
+                                      **values)
+        self.etcd = own_store(self.top)
         with open(self.config, "w", encoding="utf-8") as out:
-            if text is not None:  # the whole config
-                out.write(text)
-            elif stub is None:
-                data = os.path.join(self.top, "text.txt")
-                write_corpus(data)
-                out.write(CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps,
-                                        layers=layers, width=width, data=data,
-                                        error_feedback=str(error_feedback).lower()))
-            else:
-                values = {"parameters": 20000, "step_time": "20ms", "chunk_elements": 16384,
-                          "failure_timeout": "3s", "snapshot_every": 20, "donate": 0, **stub}
-                out.write(STUB_CONFIG.format(rounds=rounds, peers=peers, quorum=quorum,
-                                             steps=steps, **values))
-            out.write(extra)
+            out.write(with_store(text + extra, self.etcd))
         self.output = open(self.output_path, "w", encoding="utf-8")
         self.process = subprocess.Popen(
             [os.path.join(BIN, "atoll"), "local", "--config", self.config,
@@ -323,6 +341,8 @@ class Cluster:
                     process.kill()
                     process.wait()
         self.output.close()
+        if self.etcd is not None:
+            self.etcd.close()
         shutil.rmtree(self.top, ignore_errors=True)
 
     def __enter__(self):

@@ -1,8 +1,8 @@
-"""Would break: docker-compose.yml, or a file that `atoll experiment compose` writes, is none that
-docker compose takes; the containers' configs are none that the daemons take; a peer has a config of
-its own; a secret or a right that it does not need; the written file and ours drift apart; or the
-image lacks a source that its build needs, or compiles it again after an edit of what is not
-compiled.
+"""Would break: docker-compose.yml, what configs/docker/failover.yml lays over it, or a file that
+`atoll experiment compose` writes, is none that docker compose takes; the containers' configs are
+none that the daemons take; a peer has a config of its own; a secret or a right that it does not
+need; the written file and ours drift apart; or the image lacks a source that its build needs, or
+compiles it again after an edit of what is not compiled.
 
 Nothing is started: scripts/check-docker does that. Where docker-compose is there it judges, else
 the structure alone is looked at.
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
 
 try:
@@ -84,14 +85,16 @@ def loaded(path):
     return yaml.safe_load(read(path))
 
 
-def judge(test, path):
+def judge(test, path, *laid_over):
     """By the program itself, with and without profiles."""
     if shutil.which("docker-compose") is None:
         return
+    more = [word for one in laid_over for word in ("-f", one)]
     for profiles in ((), ("--profile", "chaos", "--profile", "metrics", "--profile", "privacy")):
-        done = subprocess.run(["docker-compose", "-f", path, *profiles, "config"],
+        done = subprocess.run(["docker-compose", "-f", path, *more, *profiles, "config"],
                               capture_output=True, text=True, check=False,
-                              env={**os.environ, "ATOLL_DASHBOARD": "0"})
+                              env={**os.environ, "ATOLL_DASHBOARD": "0",
+                                   "ATOLL_DASHBOARD_2": "0"})
         test.assertEqual(done.returncode, 0, done.stderr)
         test.assertIn("peer", yaml.safe_load(done.stdout)["services"])
 
@@ -142,6 +145,72 @@ class Composed(unittest.TestCase):
         # What the entrypoint puts its own in the place of.
         for word in PLACES:
             self.assertIn(word, read(os.path.join(CONFIGS, "peer.toml")))
+
+    def test_failover(self):
+        """What configs/docker/failover.yml lays over ours: etcd, and a second coordinator."""
+        base = loaded(os.path.join(SOURCE, "docker-compose.yml"))
+        path = os.path.join(CONFIGS, "failover.yml")
+        over = loaded(path)
+        judge(self, os.path.join(SOURCE, "docker-compose.yml"), path)
+        services = over["services"]
+        volumes = set(over["volumes"]) | set(base["volumes"])
+        told = {tuple(sorted((key, value) for key, value in service["environment"].items()
+                             if key in ("ATOLL_COORDINATORS", "ATOLL_ETCD")))
+                for service in services.values()}
+        self.assertEqual(1, len(told), "they are told different names")
+        names = dict(told.pop())
+        coordinators = names["ATOLL_COORDINATORS"].split()
+        members = names["ATOLL_ETCD"].split()
+        self.assertEqual(set(services), {*coordinators, *members, "etcd-keys", "peer"})
+        disks = []
+        for name, service in services.items():
+            if name not in base["services"]:
+                self.assertIn("image", service, name)
+                self.assertEqual(service["cap_drop"], ["ALL"], name)
+                self.assertEqual(service["security_opt"], ["no-new-privileges"], name)
+                self.assertFalse(set(service.get("networks", ())) - set(base["networks"]), name)
+            if name in coordinators + members:
+                self.assertEqual(service["hostname"], name)
+                self.assertEqual(service["depends_on"]["etcd-keys"]["condition"],
+                                 "service_completed_successfully")
+                self.assertIn("etcd-keys:/etcd:ro", service["volumes"])
+                disks += [one for one in service["volumes"] if one.endswith(":/data")]
+            for port in service.get("ports", ()):
+                self.assertTrue(port.startswith("127.0.0.1:"), f"{name} publishes {port} to all")
+            for mount in service.get("volumes", ()):
+                self.assertIn(mount.split(":")[0], volumes, name)
+        self.assertEqual(len(set(disks)), len(members) + len(coordinators) - 1)  # one is ours
+        first, second = (services[name] for name in coordinators)
+        ours = base["services"]["coordinator"]
+        for key in ("image", "command", "restart", "healthcheck", "cap_drop", "stop_grace_period"):
+            self.assertEqual(ours[key], second[key], key)
+        # Keys go from the first to the others.
+        self.assertIn("keys:/keys", first["volumes"])
+        self.assertIn("keys:/keys:ro", second["volumes"])
+        environment = {**os.environ, **names, "ATOLL_SETTINGS": CONFIGS}
+        addresses = [f"{name}:7070" for name in coordinators]
+        with tempfile.TemporaryDirectory() as folder:
+            for number, name in enumerate(coordinators):
+                text = self.entrypoint(environment, "coordinator-config", name)
+                config = tomllib.loads(text)["coordinator"]
+                self.assertEqual(config["address"], addresses[number])
+                self.assertEqual(config["others"], addresses[1 - number])
+                self.assertEqual(config["etcd"], ",".join(f"{one}:2379" for one in members))
+                written = os.path.join(folder, "coordinator.toml")
+                write(written, text)
+                atoll("config", "validate", "--for", "coordinator", written)
+            peer = tomllib.loads(self.entrypoint(environment, "config", "3", __file__))
+            self.assertEqual([peer["coordinator"]["address"], peer["coordinator"]["others"]],
+                             addresses)
+        self.assertEqual(self.entrypoint({**os.environ, "ATOLL_SETTINGS": CONFIGS},
+                                         "coordinator-config", "coordinator"),
+                         read(os.path.join(CONFIGS, "coordinator.toml")))
+
+    def entrypoint(self, environment, *words):
+        done = subprocess.run(["sh", os.path.join(CONFIGS, "entrypoint"), *words],
+                              capture_output=True, text=True, check=False, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
 
     def test_written(self):
         ours = loaded(os.path.join(SOURCE, "docker-compose.yml"))

@@ -42,9 +42,9 @@ etcd_lease = "2s"
 class Coordinators:
     """They run from the first line on; peers join when they are told to."""
 
-    def __init__(self, coordinators=2, members=3, peers=3):
+    def __init__(self, coordinators=2, members=3, peers=3, etcd_options=()):
         self.top = tempfile.mkdtemp(prefix="atoll-failover-")
-        self.etcd = EtcdMembers(self.top, members)
+        self.etcd = EtcdMembers(self.top, members, etcd_options)
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(coordinators)]
         self.processes = {}
         for number, address in enumerate(self.addresses):
@@ -103,6 +103,19 @@ class Coordinators:
 
     def version(self):
         return int(json.loads(self.order("run", "show", "--json").stdout).get("version", 0))
+
+    def digests(self):
+        """Of the peers' final states, once the run is stopped and all have left."""
+        self.order("run", "stop")
+        for peer in self.peers:
+            code = self.processes[peer].wait(timeout=60)
+            assert code == 0, f"{peer} ended with {code}"
+        digests = set()
+        for peer in self.peers:
+            done = atoll("log", "verify", "--dir", os.path.join(self.top, peer), "--json")
+            assert done.returncode == 0, done.stderr
+            digests.add(json.loads(done.stdout)["state_digest"])
+        return digests
 
     def wait_version(self, version, seconds=60):
         return wait_for(f"version {version}", lambda: self.version() >= version, seconds)

@@ -31,6 +31,7 @@ TOKEN = "needs somebody's token: README.md's is typed"
 ELSEWHERE = "needs a run on other machines: the ctest e2e_branch asks one on loopback"
 CTEST = "a ctest of many seconds by itself"
 SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of its own"
+CLUSTER = "needs a cluster: the ctest e2e_clusters checks what is applied"
 HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it with them"
 
 BENCHMARK = "ATOLL_BIN=build/release/bin python3 tests/bench/"
@@ -45,6 +46,7 @@ NOT_TYPED = (
     ("README.md", "scripts/docker-base", "needs root and a Debian mirror"),
     ("README.md", "docker compose up", CONTAINERS),
     ("README.md", "scripts/check-docker", CONTAINERS),
+    ("docs/coordinators.md", "docker compose", CONTAINERS),
     ("docs/experiments.md", "scripts/docker-base", "needs root and a Debian mirror"),
     ("docs/experiments.md", "docker compose up", CONTAINERS),
     ("docs/experiments.md", "docker compose build", CONTAINERS),
@@ -76,6 +78,7 @@ NOT_TYPED = (
     ("docs/benchmarks.md", f"{BENCHMARK}equal_tokens_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}liars_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}flood_benchmark.py", MINUTES),
+    ("docs/benchmarks.md", f"{BENCHMARK}session_load_benchmark.py", MINUTES),
     ("docs/benchmarks.md", "ATOLL_AUDIT_SEEDS=200 build/release/tests/sim_audit_test", CTEST),
     ("docs/experiments.md", "atoll experiment run configs/experiments/dirichlet.toml", MINUTES),
     ("docs/experiments.md", "atoll experiment report configs/experiments/dirichlet.toml",
@@ -89,10 +92,15 @@ NOT_TYPED = (
     ("docs/huggingface.md", "~/atoll-python/bin/pip", HUB),
     ("docs/huggingface.md", "atoll export", HUB),
     ("docs/huggingface.md", "atoll-hf-worker export", HUB),
+    ("docs/kubernetes.md", "docker build", CONTAINERS),
+    ("docs/kubernetes.md", "kubectl", CLUSTER),
+    ("docs/kubernetes.md", "for peer in peer-0 peer-1", CLUSTER),
     ("docs/operations.md", "sudo apt install", SERVICE),
     ("docs/operations.md", "sudo -u atoll atolld join", SERVICE),
     ("docs/operations.md", "sudo ln -s /var/lib/atoll", SERVICE),
     ("docs/operations.md", "sudo systemctl enable", SERVICE),
+    ("docs/slurm.md", "for rank in 0 1", ELSEWHERE),
+    ("docs/slurm.md", "cd ~/slurm && sbatch", CLUSTER),
     ("docs/training.md", f"{BENCHMARK}branch_benchmark.py", MINUTES),
     ("docs/training.md", f"{BENCHMARK}nanogpt_benchmark.py", MINUTES),
     ("docs/training.md", "atoll run branch --from coordinator.example", ELSEWHERE),
@@ -105,6 +113,7 @@ NOT_TYPED = (
     ("tests/wan/README.md", "$LAB train", LABORATORY),
     ("tests/wan/README.md", "atoll bench exchange --topology", LABORATORY),
     (HELP, "atoll bench churn", CHURN),
+    (HELP, "atoll store migrate", "needs etcd: the ctest e2e_migrate moves a run"),
 )
 
 
@@ -129,6 +138,7 @@ STANDS_FOR = (
     ("docs/benchmarks.md", "--seeds=10000", "--seeds=2"),
     ("docs/benchmarks.md", "--seeds=1500", "--seeds=2"),
     ("docs/guarantees.md", "--seeds=1000", "--seeds=2"),
+    ("docs/kubernetes.md", "127.0.0.1:7079", lambda reader: f"127.0.0.1:{free_port()}"),
     ("docs/models.md", "# ... what model.toml says, and",
      lambda reader: reader.read("gpt2-for-atoll/model.toml").replace("[model]", "")),
     ("docs/models.md", "# ... the base's shape as model.toml says, and",
@@ -276,7 +286,7 @@ class Reader:
                 entry[2](self)
         typed = self.typed(command.text)
         for begin, until in GOES_ON.items():
-            if typed.startswith(begin):
+            if typed.startswith(begin) and "--backup" not in typed:
                 self.used.add(begin)
                 return self.run_beside(command, typed, until)
         try:
@@ -397,7 +407,10 @@ def wrong_options(command, known):
         call = call[3:] if call[1] == "-u" else call[1:]
     if call[0] in ("atoll", "atolld"):
         return known.wrong_call(" ".join(call))
-    if call[0] in ("git", "docker", "apt", "ln", "systemctl", "atoll-hf-worker"):
+    if call[0] in ("for", "kubectl"):  # what is called in a loop, or in a pod
+        called = re.findall(r"(?:^|\n| -- )\s*(atolld? [^>\n]*)", text)
+        return next(filter(None, map(known.wrong_call, called)), None)
+    if call[0] in ("git", "docker", "apt", "ln", "systemctl", "atoll-hf-worker", "cd"):
         return None
     if call[:2] == ["python3", "-m"] or call[0].endswith("/bin/pip"):
         return None

@@ -4,8 +4,9 @@ import os
 import shutil
 import signal
 import subprocess
+import urllib.request
 
-from cluster import free_port
+from ports import free_port
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -21,10 +22,11 @@ def etcd_program():
 
 
 class EtcdMembers:
-    """So many members; each can be killed and started again."""
+    """So many members; each can be killed and started again. `options` are etcd's own."""
 
-    def __init__(self, top, count):
+    def __init__(self, top, count, options=()):
         self.top = top
+        self.options = options
         self.clients = [f"127.0.0.1:{free_port()}" for _ in range(count)]
         self.peers = [f"http://127.0.0.1:{free_port()}" for _ in range(count)]
         self.processes = [None] * count
@@ -45,8 +47,27 @@ class EtcdMembers:
                  f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
                  f"--listen-peer-urls={self.peers[number]}",
                  f"--initial-advertise-peer-urls={self.peers[number]}",
-                 f"--initial-cluster={cluster}"],
+                 f"--initial-cluster={cluster}", *self.options],
                 stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+    def says(self, number, line):
+        """Whether that member's metrics have this line."""
+        try:
+            with urllib.request.urlopen(f"http://{self.clients[number]}/metrics", timeout=2) as told:
+                return line in told.read().decode().splitlines()
+        except OSError:
+            return False
+
+    def leader(self):
+        """None while they elect one."""
+        leading = [number for number in range(len(self.clients))
+                   if self.says(number, "etcd_server_is_leader 1")]
+        return leading[0] if len(leading) == 1 else None
+
+    def whole(self):
+        """Every member is there and knows who leads."""
+        return all(self.says(number, "etcd_server_has_leader 1")
+                   for number in range(len(self.clients)))
 
     def kill(self, number):
         self.processes[number].send_signal(signal.SIGKILL)

@@ -6,13 +6,11 @@ Needs etcd: in ATOLL_ETCD, in build/etcd of the source tree (scripts/etcd puts i
 Skips without it.
 """
 
-import json
-import os
 import signal
 import sys
 import unittest
 
-from cluster import atoll, wait_for
+from cluster import wait_for
 from coordinators import Coordinators
 from etcd_members import etcd_program
 
@@ -60,14 +58,7 @@ class FailoverTest(unittest.TestCase):
         self.wait_more()
         self.check_kept(announced)
 
-        cluster.order("run", "stop")
-        for peer in cluster.peers:
-            self.assertEqual(0, cluster.processes[peer].wait(timeout=60))
-        digests = set()
-        for peer in cluster.peers:
-            done = atoll("log", "verify", "--dir", os.path.join(cluster.top, peer), "--json")
-            self.assertEqual(0, done.returncode, done.stderr)
-            digests.add(json.loads(done.stdout)["state_digest"])
+        digests = cluster.digests()
         self.assertEqual(1, len(digests), digests)
         self.passed = True
 

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import BIN, atoll, free_port, wait_for
+from cluster import BIN, atoll, free_port, own_store, wait_for, with_store
 
 
 class LoneCoordinator(unittest.TestCase):
@@ -17,11 +17,13 @@ class LoneCoordinator(unittest.TestCase):
         self.dir = os.path.join(self.top, "coordinator")
         self.address = f"127.0.0.1:{free_port()}"
         self.config = os.path.join(self.top, "run.toml")
+        self.etcd = own_store(self.top)
+        text = (f'[run]\nid = "race"\npeers = 8\n[model]\nkind = "stub"\n'
+                f'parameters = 20000\n[coordinator]\naddress = "{self.address}"\n'
+                f'dir = "{self.dir}"\naggregator = "never"\n[membership]\n'
+                f'failure_timeout = "3s"\n')
         with open(self.config, "w", encoding="utf-8") as out:
-            out.write(f'[run]\nid = "race"\npeers = 8\n[model]\nkind = "stub"\n'
-                      f'parameters = 20000\n[coordinator]\naddress = "{self.address}"\n'
-                      f'dir = "{self.dir}"\naggregator = "never"\n[membership]\n'
-                      f'failure_timeout = "3s"\n')
+            out.write(with_store(text, self.etcd))
         self.processes = []
         self.log_path = os.path.join(self.top, "coordinator.log")
 
@@ -30,6 +32,8 @@ class LoneCoordinator(unittest.TestCase):
             if process.poll() is None:
                 process.kill()
             process.wait()
+        if self.etcd is not None:
+            self.etcd.close()
         subprocess.run(["rm", "-rf", self.top], check=True)
 
     def start(self, log, *command, prepare=None):

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "compression/base/process_limits.h"
+#include "daemon/config/store_config.h"
 #include "tests/sim/planted_bugs.h"
 #include "tests/sim/seed_runner.h"
 #include "tests/sim/swarm_plan.h"
@@ -31,6 +32,8 @@ constexpr char kHelp[] =
   --calm            without the faults that a seed draws; who lies still does
   --mode=KIND       all runs in this mode: sync, streaming, eager, delayed or async (default: one
                     that the seed draws)
+  --store=etcd      each run has two or three coordinators that share an etcd (default: one, with a
+                    store of its own)
   --verbose         tells the story of each seed: time, who, what; *** marks what was done to it
   --json            the summary as JSON
   --bug=NAME        with a deliberate mistake, in builds that have them; "list" names all
@@ -40,6 +43,7 @@ Exit code 0: every invariant held; 1: a seed violated one (the line that repeats
 
 Example:  atoll-sim --seed=1 --seeds=1000
           atoll-sim --seed=1 --seeds=1000 --mode=eager
+          atoll-sim --seed=1 --seeds=2000 --store=etcd
           atoll-sim --seed=417 --verbose
 )";
 
@@ -109,6 +113,11 @@ int Main(const std::vector<std::string>& arguments) {
         return Misuse(absl::StrCat("'", argument, "' is no mode"));
       }
       options.mode = std::string(argument);
+    } else if (absl::ConsumePrefix(&argument, "--store=")) {
+      if (argument != kEtcdStoreName) {
+        return Misuse(absl::StrCat("'", argument, "' is no store that several can share"));
+      }
+      options.store = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--regressions=")) {
       regressions = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--bug=")) {

@@ -108,7 +108,7 @@ void History::OnLife(const std::string& peer) {
   ForgetsGiven(trainer);
 }
 
-void History::OnSnapshotFetch(const std::string& peer) {
+void History::OnSnapshot(const std::string& peer) {
   Worker& trainer = trainers_[peer];
   trainer.fresh = true;
   trainer.unreadable = true;  // no entry comes with a snapshot

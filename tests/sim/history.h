@@ -45,8 +45,8 @@ class History {
   // It says that it holds no update any more: what it does not know to be settled it has dropped,
   // and its residual with it.
   void OnUpdateGone(const std::string& peer);
-  // A snapshot may lead it past the entries that would have settled its residual.
-  void OnSnapshotFetch(const std::string& peer);
+  // One it fetches or is given may lead it past the entries that would have settled its residual.
+  void OnSnapshot(const std::string& peer);
   // Peers keep so little that the newest entry's mean may go when a snapshot has it.
   void ExpectDroppedMeans() { means_go_ = true; }
   // Its disk fails now and then: it may not be able to read what it holds.

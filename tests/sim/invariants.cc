@@ -263,6 +263,18 @@ void Invariants::OnCoordinatorFrame(const Frame& frame) {
   }
 }
 
+void Invariants::OnFormerLeaderFrame(const Frame& frame) {
+  if (TagOf(frame) != Tag(v1::CoordinatorMessage::kCommit)) return;
+  v1::CoordinatorMessage message;
+  if (!Unpack(frame, &message).ok()) return Violate(3, "the coordinator sent no message");
+  const v1::EntryHeader& header = message.commit().header();
+  if (header.version() > durable_) {
+    Violate(4, absl::StrCat("version ", header.version(), " was announced by a former leader, and ",
+                            durable_, " is the newest that is durable"));
+  }
+  history_.OnAnnounced(header);
+}
+
 void Invariants::OnWelcome(const v1::Welcome& welcome) {
   if (!welcomed_ && welcome.epoch() <= former_epoch_) {
     Violate(3, absl::StrCat("the coordinator began again with epoch ", welcome.epoch(),

@@ -71,6 +71,8 @@ class Invariants {
   // What happens.
   void OnPeerFrame(const std::string& peer, const Frame& frame);
   void OnCoordinatorFrame(const Frame& frame);
+  // Of a coordinator that leads no longer, and may not know it yet: what it announces is true.
+  void OnFormerLeaderFrame(const Frame& frame);
   void OnDurable(const RunUpdate& update);
 
   // What can be said of the present instant alone; call it often.

@@ -46,26 +46,29 @@ struct Totals {
   uint64_t guesses = 0;
   uint64_t refreshed = 0;
   uint64_t twice = 0;
+  uint64_t terms = 0;  // of leaders, where several coordinators share a store
   std::array<uint64_t, kFaultKinds> planned{};
   std::array<uint64_t, kFaultKinds> landed{};
   std::vector<std::string> failures;
 };
 
 // What repeats a seed.
-std::string CommandOf(uint64_t seed, bool calm, const std::string& mode) {
+std::string CommandOf(uint64_t seed, bool calm, const std::string& mode, const std::string& store) {
   return absl::StrCat("atoll-sim --seed=", seed, calm ? " --calm" : "",
-                      mode.empty() ? "" : " --mode=", mode, " --verbose");
+                      mode.empty() ? "" : " --mode=", mode, store.empty() ? "" : " --store=", store,
+                      " --verbose");
 }
 
 std::string FailureLine(const SwarmResult& result) {
   const Violation& violation = *result.violation;
   return absl::StrFormat(
-      "%s   # at %.6f s, invariant %d: %s", CommandOf(result.seed, result.calm, result.only_mode),
+      "%s   # at %.6f s, invariant %d: %s",
+      CommandOf(result.seed, result.calm, result.only_mode, result.coordinators > 1 ? "etcd" : ""),
       absl::ToDoubleSeconds(violation.time), violation.invariant, violation.what);
 }
 
 SwarmResult RunSeed(uint64_t seed, const SeedOptions& options) {
-  SwarmPlan plan = DrawPlan(seed, options.mode);
+  SwarmPlan plan = DrawPlan(seed, options.mode, options.store);
   if (options.calm) plan.faults.clear();
   Swarm::Tell tell;
   if (options.verbose) {
@@ -103,6 +106,7 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
   totals->guesses += result.guesses;
   totals->refreshed += result.refreshed;
   totals->twice += twice ? 1 : 0;
+  totals->terms += result.terms;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     totals->planned[kind] += static_cast<uint64_t>(result.planned[kind]);
     totals->landed[kind] += static_cast<uint64_t>(result.landed[kind]);
@@ -112,10 +116,11 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
 
 // A job's lines to its parent: "begin POSITION", then "end POSITION FIELDS... | FAILURE".
 std::string Encode(size_t position, const SwarmResult& result) {
-  std::string line = absl::StrCat(
-      "end ", position, " ", result.events, " ", result.rounds, " ", result.counts() ? 1 : 0, " ",
-      result.judged ? 1 : 0, " ", result.stranded, " ", result.hostile_acts > 0 ? 1 : 0, " ",
-      result.lies_committed, " ", result.liars_evicted, " ", result.guesses, " ", result.refreshed);
+  std::string line = absl::StrCat("end ", position, " ", result.events, " ", result.rounds, " ",
+                                  result.counts() ? 1 : 0, " ", result.judged ? 1 : 0, " ",
+                                  result.stranded, " ", result.hostile_acts > 0 ? 1 : 0, " ",
+                                  result.lies_committed, " ", result.liars_evicted, " ",
+                                  result.guesses, " ", result.refreshed, " ", result.terms);
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     absl::StrAppend(&line, " ", result.planned[kind], " ", result.landed[kind]);
   }
@@ -136,8 +141,9 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   uint64_t liars_evicted = 0;
   uint64_t guesses = 0;
   uint64_t refreshed = 0;
+  uint64_t terms = 0;
   fields >> events >> rounds >> counted >> judged >> stranded >> hostile >> lies_committed >>
-      liars_evicted >> guesses >> refreshed;
+      liars_evicted >> guesses >> refreshed >> terms;
   ++totals->seeds;
   totals->events += events;
   totals->rounds += rounds;
@@ -150,6 +156,7 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   totals->guesses += guesses;
   totals->refreshed += refreshed;
   totals->twice += twice ? 1 : 0;
+  totals->terms += terms;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     uint64_t planned = 0;
     uint64_t landed = 0;
@@ -278,11 +285,11 @@ class Jobs {
     waitpid(job->pid, &status, 0);
     if (job->next < options_.seeds.size()) {
       ++totals_->seeds;
-      totals_->failures.push_back(
-          absl::StrFormat("%s   # the process ended with %s %d",
-                          CommandOf(options_.seeds[job->next], options_.calm, options_.mode),
-                          WIFSIGNALED(status) ? "signal" : "status",
-                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
+      totals_->failures.push_back(absl::StrFormat(
+          "%s   # the process ended with %s %d",
+          CommandOf(options_.seeds[job->next], options_.calm, options_.mode, options_.store),
+          WIFSIGNALED(status) ? "signal" : "status",
+          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
       std::cerr << totals_->failures.back() << std::endl;
       job->next += jobs_.size();
     }
@@ -314,10 +321,12 @@ void PrintJson(const Totals& totals, double seconds) {
       "{\"seeds\": %d, \"failed\": %d, \"twice\": %d, \"events\": %d, \"rounds\": %d, "
       "\"counted\": %d, \"judged\": %d, \"stranded\": %d, \"hostile\": %d, "
       "\"lies_committed\": %d, \"liars_evicted\": %d, \"guesses\": %d, \"refreshed\": %d, "
+      "\"terms\": %d, "
       "\"seconds\": %.3f, \"faults\": {%s}}\n",
       totals.seeds, totals.failures.size(), totals.twice, totals.events, totals.rounds,
       totals.counted, totals.judged, totals.stranded, totals.hostile, totals.lies_committed,
-      totals.liars_evicted, totals.guesses, totals.refreshed, seconds, absl::StrJoin(kinds, ", "));
+      totals.liars_evicted, totals.guesses, totals.refreshed, totals.terms, seconds,
+      absl::StrJoin(kinds, ", "));
 }
 
 void PrintTotals(const Totals& totals, double seconds) {
@@ -350,6 +359,9 @@ void PrintTotals(const Totals& totals, double seconds) {
       "%d guesses of states were the oracle's, in %d of them a fresh update took the place of a "
       "stale one\n",
       totals.guesses, totals.refreshed);
+  if (totals.terms > 0) {
+    std::cout << absl::StrFormat("coordinators led %d times\n", totals.terms);
+  }
   std::cout << absl::StrFormat("%.1f s, %.1f seeds/s\n", seconds, seeds / seconds);
 }
 

@@ -18,6 +18,7 @@ struct SeedOptions {
   bool verbose = false;  // tells the story of each seed, in this process
   bool calm = false;     // without the faults that a seed draws; who lies still does
   std::string mode;      // of all runs; empty: each seed draws its own
+  std::string store;     // "etcd": several coordinators share one; empty: one has its own
   bool json = false;
 };
 

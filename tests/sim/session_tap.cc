@@ -26,16 +26,19 @@ class TapCall final : public ForwardingCall {
 
 absl::StatusOr<std::unique_ptr<Listener>> TapTransport::Listen(const std::string& address,
                                                                Acceptor acceptor) {
-  return under_.Listen(address, [acceptor = std::move(acceptor), on_frame = on_frame_](
-                                    const std::string& method, std::unique_ptr<Call> call) {
-    if (method == kTapped) call = std::make_unique<TapCall>(std::move(call), on_frame);
-    acceptor(method, std::move(call));
-  });
+  return under_.Listen(address,
+                       [acceptor = std::move(acceptor), on_frame = on_frame_, on_call = on_call_](
+                           const std::string& method, std::unique_ptr<Call> call) {
+                         if (on_call) on_call(method);
+                         if (method == kTapped)
+                           call = std::make_unique<TapCall>(std::move(call), on_frame);
+                         acceptor(method, std::move(call));
+                       });
 }
 
 std::unique_ptr<Call> TapTransport::Dial(const std::string& address, const std::string& method,
                                          absl::Duration deadline) {
-  if (on_dial_) on_dial_(method);
+  if (on_call_) on_call_(method);
   std::unique_ptr<Call> call = under_.Dial(address, method, deadline);
   if (method != kTapped) return call;
   return std::make_unique<TapCall>(std::move(call), on_frame_);

@@ -1,8 +1,8 @@
 // TapTransport: a process's transport with somebody listening to what the process says on Sessions.
 //
 // Every frame that the process writes on a call of the Session method is shown before it is
-// written, and the method of every call that it makes; all else passes through untouched. What is
-// shown was said: it may be on the wire, and whoever says it must be able to keep it.
+// written, and the method of every call that it makes or takes; all else passes through untouched.
+// What is shown was said: it may be on the wire, and whoever says it must be able to keep it.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ namespace atolld {
 class TapTransport final : public Transport {
  public:
   using OnFrame = std::function<void(const Frame&)>;
-  using OnDial = std::function<void(const std::string& method)>;
+  using OnCall = std::function<void(const std::string& method)>;
 
   // `under` outlives this.
-  TapTransport(Transport& under, OnFrame on_frame, OnDial on_dial = nullptr)
-      : under_(under), on_frame_(std::move(on_frame)), on_dial_(std::move(on_dial)) {}
+  TapTransport(Transport& under, OnFrame on_frame, OnCall on_call = nullptr)
+      : under_(under), on_frame_(std::move(on_frame)), on_call_(std::move(on_call)) {}
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Acceptor acceptor) override;
@@ -30,7 +30,7 @@ class TapTransport final : public Transport {
  private:
   Transport& under_;
   const OnFrame on_frame_;
-  const OnDial on_dial_;
+  const OnCall on_call_;
 };
 
 }  // namespace atolld

@@ -35,11 +35,16 @@ void SimExecutor::Offload(Task work, Task done) {
   const absl::Duration cost = pool_.cost + pool_.spread * pool_random_.Unit();
   // The work runs at the end of its cost, the `done` right after: between the call and the work,
   // the loop goes on. What the disk makes it wait is known only then, and lies between the two.
-  events_.Schedule(cost, owner_, [this, work = std::move(work), done = std::move(done)]() mutable {
+  auto job = [this, work = std::move(work), done = std::move(done)]() mutable {
     machine_.disk.TakeDelay();  // what calls outside of the pool have left there
     work();
     events_.Schedule(machine_.disk.TakeDelay(), owner_, std::move(done));
-  });
+  };
+  if (threads_ == nullptr) {
+    events_.Schedule(cost, owner_, std::move(job));
+  } else {
+    events_.Schedule(cost, owner_, [this, job = std::move(job)] { threads_->Start(job); });
+  }
 }
 
 uint64_t SimExecutor::Random() { return random_.Next(); }

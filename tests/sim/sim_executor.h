@@ -10,6 +10,7 @@
 #include "daemon/env/env.h"
 #include "tests/sim/sim_events.h"
 #include "tests/sim/sim_machine.h"
+#include "tests/sim/sim_threads.h"
 
 namespace atolld {
 
@@ -33,6 +34,9 @@ class SimExecutor final : public Executor {
   void Offload(Task work, Task done) override;
   uint64_t Random() override;
 
+  // From now on jobs of the pool may block: each is a thread of these, which outlive this.
+  void RunPoolOn(SimThreads& threads) { threads_ = &threads; }
+
   SimEventQueue& events() { return events_; }
   SimEventQueue::Owner owner() const { return owner_; }
   uint64_t offloads() const { return offloads_; }
@@ -44,6 +48,7 @@ class SimExecutor final : public Executor {
   const SimPoolSettings pool_;
   SimMachine& machine_;
 
+  SimThreads* threads_ = nullptr;
   SimRandom random_;
   SimRandom pool_random_;  // apart, so that a job more does not change what the process draws
   uint64_t offloads_ = 0;

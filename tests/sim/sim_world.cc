@@ -172,6 +172,7 @@ size_t SimWorld::LogCount(absl::string_view text) const {
 }
 
 struct SimProcess::Life {
+  SimThreads threads;
   SimExecutor executor;
   SimFiles files;
   SimTransport transport;
@@ -192,6 +193,11 @@ Env SimProcess::env() {
   return Env{life.executor, life.files, life.transport, life.log};
 }
 
+SimThreads& SimProcess::threads() {
+  CHECK(!lives_.empty());
+  return lives_.back()->threads;
+}
+
 SimExecutor& SimProcess::executor() {
   CHECK(!lives_.empty());
   return lives_.back()->executor;
@@ -204,9 +210,12 @@ void SimProcess::Start() {
   // Each life has its own origin of time: comparing times of two processes must not work by chance.
   const absl::Duration origin = absl::Hours(1) * static_cast<double>(seed % 1000);
   lives_.push_back(std::unique_ptr<Life>(
-      new Life{SimExecutor(world_.events_, owner, seed, origin, world_.settings_.pool, machine_),
-               SimFiles(machine_.disk), SimTransport(world_.network_, name_, owner),
-               SimLog(world_.events_, name_, world_.settings_.log_level, world_.log_), nullptr}));
+      new Life{{world_.events_, owner},
+               SimExecutor(world_.events_, owner, seed, origin, world_.settings_.pool, machine_),
+               SimFiles(machine_.disk),
+               SimTransport(world_.network_, name_, owner),
+               SimLog(world_.events_, name_, world_.settings_.log_level, world_.log_),
+               nullptr}));
   alive_ = true;
   if (program_) lives_.back()->root = program_(env());
 }
@@ -216,6 +225,7 @@ void SimProcess::Doom() {
   alive_ = false;
   doomed_ = true;
   Life& life = *lives_.back();
+  life.threads.Die();
   world_.events_.Hold(life.executor.owner());
   world_.network_.Silence(life.executor.owner());
   life.log.Silence();
@@ -234,6 +244,8 @@ void SimProcess::Kill() {
   world_.network_.DropProcess(life.executor.owner());
   world_.events_.Drop(life.executor.owner());
   life.log.Silence();
+  life.threads.Die();
+  life.threads.EndAll();
   life.root.reset();
   if (world_.on_death_) world_.on_death_(name_);
 }

@@ -24,6 +24,7 @@
 #include "tests/sim/sim_events.h"
 #include "tests/sim/sim_executor.h"
 #include "tests/sim/sim_machine.h"
+#include "tests/sim/sim_threads.h"
 #include "tests/sim/sim_transport.h"
 
 namespace atolld {
@@ -65,6 +66,8 @@ class SimProcess {
   bool alive() const { return alive_; }  // not from the instant on at which it is doomed
   Env env();                             // of the current life; the process must be alive
   SimExecutor& executor();
+  SimThreads& threads();  // of the current life
+  const SimMachine& machine() const { return machine_; }
   SimDisk& disk() { return machine_.disk; }
   int lives() const { return static_cast<int>(lives_.size()); }
 

@@ -42,7 +42,8 @@ absl::Duration Swarm::Deadline() const {
   std::sort(exchanges.begin(), exchanges.end());
   const double exchange = exchanges.empty() ? static_cast<double>(plan_.elements) * 4 / 1e6
                                             : exchanges[exchanges.size() / 2];
-  return absl::Seconds(10) + (plan_.masked ? 7 : 1) * plan_.failure_timeout +
+  const absl::Duration turn = plan_.coordinators > 1 ? 4 * SwarmEtcd::kTtl : absl::ZeroDuration();
+  return absl::Seconds(10) + turn + (plan_.masked ? 7 : 1) * plan_.failure_timeout +
          4 * cluster_.longest_training() + absl::Seconds(1) +
          (2 * absl::Seconds(exchange) + plan_.failure_timeout) * (plan_.audit_share > 0 ? 3.25 : 1);
 }
@@ -162,7 +163,7 @@ bool Swarm::RunUntil(const std::function<bool()>& condition, absl::Duration limi
 }
 
 void Swarm::StartFounders() {
-  cluster_.Start(kCoordinatorName);
+  for (const std::string& name : cluster_.coordinators()) cluster_.Start(name);
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     if (peer.joins_at == 0) cluster_.Start(peer.name);
   }
@@ -200,7 +201,9 @@ void Swarm::HealAll() {
     cluster_.Start(name);
     cluster_.invariants().Calm(name);
   };
-  revive(kCoordinatorName);
+  if (cluster_.etcd() != nullptr) cluster_.etcd()->etcd().HealAll();
+  for (const std::string& name : cluster_.coordinators()) revive(name);
+  if (cluster_.etcd() != nullptr) cluster_.Disturb(kCoordinatorName, world.now());
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     cluster_.SetStep(peer.name, peer.step);
     if (cluster_.Exists(peer.name)) revive(peer.name);
@@ -388,6 +391,8 @@ SwarmResult Swarm::Run() {
   if (!cluster_.invariants().violation()) JudgeCore();
   if (!cluster_.invariants().violation()) Finish();
   result_.landed = faults_.landed();
+  result_.coordinators = plan_.coordinators;
+  if (cluster_.etcd() != nullptr) result_.terms = cluster_.etcd()->terms();
   result_.digest = cluster_.world().digest();
   result_.events = cluster_.world().events_run();
   result_.rounds = cluster_.version();

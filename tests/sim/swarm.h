@@ -41,7 +41,9 @@ struct SwarmResult {
   uint64_t hostile_acts = 0;    // of peers that lie as reducers or auditors
   uint64_t lies_committed = 0;  // versions
   uint64_t liars_evicted = 0;   // times
-  int stranded = 0;             // peers that were dead at the end and came back when all had left
+  uint32_t coordinators = 1;
+  uint64_t terms = 0;  // of several coordinators
+  int stranded = 0;    // peers that were dead at the end and came back when all had left
   std::array<int, kFaultKinds> planned{};
   std::array<int, kFaultKinds> landed{};
   std::optional<Violation> violation;

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "daemon/peer/coordinator_link.h"
+#include "daemon/peer/offered_calls.h"
 #include "daemon/replica/transfer/transfer.h"
 #include "membership/history/signing_key.h"
 #include "tests/sim/forging_transport.h"
@@ -76,6 +78,7 @@ struct SwarmCluster::Node {
 
 SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
     : plan_(plan),
+      coordinators_(CoordinatorNames(plan)),
       verbose_(verbose),
       invariants_({LeastQuorum(plan), plan.failure_timeout, [this] { return world_.now(); },
                    NamesOf(plan, Aggregates), NamesOf(plan, Lies), plan.audit_share, plan.quorum,
@@ -84,6 +87,10 @@ SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
   RememberRightSignatures();
   if (!NamesOf(plan, KeepsVersionZero).empty()) invariants_.history().ExpectAnotherGenesis();
   if (plan.keep_bytes > 0 || plan.keep_snapshots < 2) invariants_.history().ExpectDroppedMeans();
+  if (plan_.coordinators > 1) {
+    etcd_ = std::make_unique<SwarmEtcd>(world_, plan_, invariants_,
+                                        [this](const std::string& line) { Note(line); });
+  }
   store_->on_durable = [this](const RunUpdate& update) { invariants_.OnDurable(update); };
   world_.OnDeath([this](const std::string& name) { OnDeath(name); });
   for (const SwarmPlan::Machine& machine : plan_.peers) {
@@ -143,14 +150,21 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.exchange.clip = plan_.clip;
   config.evaluation.every_rounds = plan_.evaluate_every;
   config.membership.failure_timeout = plan_.failure_timeout;
-  config.coordinator.address = "coordinator:1";
-  config.coordinator.dir = DirectoryOf(kCoordinatorName);
+  // A coordinator knows the others, and a peer all of them.
+  const bool coordinates = Coordinates(name);
+  config.coordinator.address = absl::StrCat(coordinates ? name : kCoordinatorName, ":1");
+  std::vector<std::string> others;
+  for (const std::string& one : coordinators_) {
+    if (config.coordinator.address != one + ":1") others.push_back(one + ":1");
+  }
+  config.coordinator.others = absl::StrJoin(others, ",");
+  config.coordinator.dir = DirectoryOf(coordinates ? name : kCoordinatorName);
   config.peer.id = name;
   config.peer.listen = name + ":1";
-  if (name != kCoordinatorName && MachineOf(name).dial_out) config.peer.advertise = kDialsOutOnly;
+  if (!coordinates && MachineOf(name).dial_out) config.peer.advertise = kDialsOutOnly;
   config.peer.dir = DirectoryOf(name);
   config.exchange.plan = plan_.plan;
-  if (name != kCoordinatorName) {
+  if (!coordinates) {
     const SwarmPlan::Machine& machine = MachineOf(name);
     config.peer.region = machine.region;
     if (machine.tells_limit) {
@@ -211,7 +225,9 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
         if (Alive(name)) invariants_.OnPeerFrame(name, frame);
       },
       [this, name](const std::string& method) {
-        if (method == kFetchSnapshotMethod) invariants_.history().OnSnapshotFetch(name);
+        if (method == kFetchSnapshotMethod || method == kGiveSnapshotMethod) {
+          invariants_.history().OnSnapshot(name);
+        }
       });
   if (MayLie(name) && !claims) {
     node->hostile = std::make_unique<HostileTransport>(*node->tap, name, hostility_[name]);
@@ -252,6 +268,17 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   const absl::Status started = node->peer->Start();
   if (!started.ok()) OnFinished(name, started);
   return node;
+}
+
+bool SwarmCluster::Coordinates(const std::string& name) const {
+  return std::find(coordinators_.begin(), coordinators_.end(), name) != coordinators_.end();
+}
+
+void SwarmCluster::Disturb(const std::string& name, absl::Duration until) {
+  if (!Coordinates(name)) return invariants_.Disturb(name, until);
+  // What is left of a lease, its late end, and a try of the next one that falls to a dead endpoint.
+  const absl::Duration turn = etcd_ ? 3 * SwarmEtcd::kTtl : absl::ZeroDuration();
+  invariants_.Disturb(kCoordinatorName, until + turn);
 }
 
 bool SwarmCluster::Alive(const std::string& name) const {
@@ -295,12 +322,13 @@ void SwarmCluster::Start(const std::string& name) {
   if (Alive(name) || Finished(name) || Stranded(name) || held_down_.count(name) > 0) return;
   Note(absl::StrCat(name, Exists(name) ? " is started again" : " is started"));
   if (!added_.insert(name).second) return world_.Restart(name);
-  const Role role = name == kCoordinatorName     ? Role::kCoordinator
+  const Role role = Coordinates(name)            ? Role::kCoordinator
                     : MachineOf(name).aggregator ? Role::kAggregator
                                                  : Role::kPeer;
   world_.network().SetIdentity(name, {"swarm", role, name, ""});
   world_.AddProcess(name, [this, name](Env env) {
-    return name == kCoordinatorName ? StartCoordinator(env) : StartPeer(env, name);
+    if (!Coordinates(name)) return StartPeer(env, name);
+    return etcd_ ? etcd_->Begin(env, name, ConfigOf(name)) : StartCoordinator(env);
   });
 }
 
@@ -319,7 +347,11 @@ void SwarmCluster::HoldDown(const std::string& name, bool down) {
 
 void SwarmCluster::OnDeath(const std::string& name) {
   SimFiles files(world_.disk(name));
-  invariants_.OnDeath(name, files, DirectoryOf(name));
+  if (etcd_ && Coordinates(name)) {
+    etcd_->OnDeath(name);
+  } else {
+    invariants_.OnDeath(name, files, DirectoryOf(name));
+  }
   const auto planned = away_.find(name);
   const absl::Duration away = planned == away_.end() ? kSupervisor : planned->second;
   if (planned != away_.end()) away_.erase(planned);
@@ -356,8 +388,9 @@ void SwarmCluster::OnFinished(const std::string& name, const absl::Status& statu
 // Whoever has been there long enough to give it the end of the run should have.
 void SwarmCluster::OnStranded(const std::string& name) {
   stranded_.insert(name);
-  const absl::Duration patience =
-      2 * plan_.failure_timeout + CoordinatorLink::kLongestPause + kSupervisor;
+  const absl::Duration patience = 2 * plan_.failure_timeout + CoordinatorLink::kLongestPause +
+                                  kSupervisor +
+                                  (etcd_ ? 3 * SwarmEtcd::kTtl : absl::ZeroDuration());
   for (const auto& [other, node] : nodes_) {
     const bool held = invariants_.said_any(other) && invariants_.said(other) >= version();
     if (other == name || !Alive(other) || !held || MachineOf(other).dial_out) continue;

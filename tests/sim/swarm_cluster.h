@@ -24,6 +24,7 @@
 #include "tests/sim/sim_store.h"
 #include "tests/sim/sim_worker.h"
 #include "tests/sim/sim_world.h"
+#include "tests/sim/swarm_etcd.h"
 #include "tests/sim/swarm_plan.h"
 
 namespace atolld {
@@ -41,9 +42,17 @@ class SwarmCluster {
   Invariants& invariants() { return invariants_; }
 
   // What the coordinator has made durable.
-  const StoredRun& stored() const { return store_->state->run; }
+  const StoredRun& stored() const { return etcd_ ? etcd_->stored() : store_->state->run; }
   uint64_t version() const { return stored().headers.size(); }
   bool sealed() const { return stored().seal.has_value(); }
+
+  // Null: there is one coordinator, with a store of its own.
+  SwarmEtcd* etcd() { return etcd_.get(); }
+  const std::vector<std::string>& coordinators() const { return coordinators_; }
+  // The one that leads, or did last.
+  const std::string& leader() const { return etcd_ ? etcd_->leader() : coordinators_.front(); }
+  // What is done to a coordinator is felt by all who wait for it, until another one leads.
+  void Disturb(const std::string& name, absl::Duration until);
 
   bool Exists(const std::string& name) const { return added_.count(name) > 0; }
   bool Alive(const std::string& name) const;
@@ -100,6 +109,7 @@ class SwarmCluster {
   struct Node;
 
   Config ConfigOf(const std::string& name) const;
+  bool Coordinates(const std::string& name) const;
   std::shared_ptr<void> StartCoordinator(Env env);
   std::shared_ptr<void> StartPeer(Env env, const std::string& name);
   void OnDeath(const std::string& name);
@@ -109,6 +119,7 @@ class SwarmCluster {
   const SwarmPlan::Machine& MachineOf(const std::string& peer) const;
 
   const SwarmPlan plan_;
+  const std::vector<std::string> coordinators_;
   const bool verbose_;
   Invariants invariants_;
   const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
@@ -130,7 +141,8 @@ class SwarmCluster {
   std::vector<std::pair<absl::Duration, std::string>> notes_;
   size_t notes_told_ = 0;
   size_t lines_told_ = 0;
-  SimWorld world_;  // destroyed first: its processes use the above
+  std::unique_ptr<SwarmEtcd> etcd_;  // of several coordinators
+  SimWorld world_;                   // destroyed first: its processes use the above
 };
 
 }  // namespace atolld

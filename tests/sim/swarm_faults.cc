@@ -104,8 +104,8 @@ void SwarmFaults::HoldOpen(const PlannedFault& fault) {
   if ((fault.amount / 32 % 4 == 0) != relayed) {
     // Two others are slow to each other: what hangs on neither of them is soon complete.
     const auto [one, two] = PairBeside(victim, fault.amount / 128);
-    cluster_.invariants().Disturb(one, cluster_.world().now() + hold);
-    cluster_.invariants().Disturb(two, cluster_.world().now() + hold);
+    cluster_.Disturb(one, cluster_.world().now() + hold);
+    cluster_.Disturb(two, cluster_.world().now() + hold);
     network.Clog(one, two, hold);
   } else {
     // What the victim gives comes chunk by chunk: a share takes half of the time, of updates or of
@@ -122,7 +122,7 @@ void SwarmFaults::HoldOpen(const PlannedFault& fault) {
         std::ceil(static_cast<double>(plan.parameters()) / cluster_.plan().chunk_elements);
     const double share = chunk_bytes * std::max(1.0, chunks / static_cast<double>(contributors));
     // It sends a share to each and a share of results; what the slowest link has taken stays slow.
-    cluster_.invariants().Disturb(victim, cluster_.world().now() + 4 * hold);
+    cluster_.Disturb(victim, cluster_.world().now() + 4 * hold);
     SimLinkSettings link = cluster_.LinkSettings();
     const double whole = link.bytes_per_second;
     for (uint64_t i = 0; i < contributors; ++i) {
@@ -143,7 +143,7 @@ SwarmFaults::Target SwarmFaults::TargetOf(const PlannedFault& fault) const {
   const auto& peers = cluster_.plan().peers;
   Target target;
   target.victim = peers[static_cast<size_t>(fault.victim)].name;
-  target.other = fault.other < 0 ? kCoordinatorName : peers[static_cast<size_t>(fault.other)].name;
+  target.other = fault.other < 0 ? cluster_.leader() : peers[static_cast<size_t>(fault.other)].name;
   target.until = cluster_.world().now() + fault.lasts;
   return target;
 }
@@ -188,7 +188,7 @@ void SwarmFaults::Inject(const PlannedFault& planned) {
   const bool known = InjectNetwork(fault, target) || InjectProcess(fault, target) ||
                      InjectStorage(fault, target) || InjectClock(fault, target) ||
                      InjectWorker(fault, target) || InjectMemory(fault, target) ||
-                     InjectOrder(fault, target);
+                     InjectEtcd(fault, target) || InjectOrder(fault, target);
   CHECK(known);
 }
 
@@ -199,8 +199,8 @@ bool SwarmFaults::InjectNetwork(const PlannedFault& fault, const Target& target)
   const std::string& a = target.victim;
   const std::string& b = target.other;
   if (fault.kind > FaultKind::kThinPipe) return false;
-  cluster_.invariants().Disturb(a, target.until);
-  cluster_.invariants().Disturb(b, target.until);
+  cluster_.Disturb(a, target.until);
+  cluster_.Disturb(b, target.until);
   const bool there = cluster_.Alive(a) && cluster_.Alive(b);
   switch (fault.kind) {
     case FaultKind::kReset:
@@ -228,7 +228,7 @@ bool SwarmFaults::InjectNetwork(const PlannedFault& fault, const Target& target)
     }
     case FaultKind::kBlackHole: {
       if (cluster_.Alive(a)) Landed(fault);
-      std::vector<std::string> others = {kCoordinatorName};
+      std::vector<std::string> others = cluster_.coordinators();
       for (const auto& peer : cluster_.plan().peers) {
         if (peer.name != a) others.push_back(peer.name);
       }
@@ -274,7 +274,7 @@ void SwarmFaults::ReplayCalls(const PlannedFault& fault) {
 // Some peers, with or without the coordinator, are alone with each other.
 void SwarmFaults::Split(const PlannedFault& fault, const Target& target) {
   std::set<std::string> side = {target.victim};
-  std::vector<std::string> all = {kCoordinatorName};
+  std::vector<std::string> all = cluster_.coordinators();
   for (size_t i = 0; i < cluster_.plan().peers.size(); ++i) {
     all.push_back(cluster_.plan().peers[i].name);
     if (fault.amount >> i & 1) side.insert(all.back());
@@ -283,7 +283,7 @@ void SwarmFaults::Split(const PlannedFault& fault, const Target& target) {
   SimNetwork& network = cluster_.world().network();
   std::vector<std::pair<std::string, std::string>> links;
   for (const std::string& a : all) {
-    cluster_.invariants().Disturb(a, target.until);
+    cluster_.Disturb(a, target.until);
     for (const std::string& b : side) {
       if (side.count(a) == 0) links.emplace_back(a, b);
     }
@@ -301,7 +301,7 @@ bool SwarmFaults::InjectProcess(const PlannedFault& fault, const Target& target)
   std::string name = target.victim;
   switch (fault.kind) {
     case FaultKind::kKillCoordinator:
-      name = kCoordinatorName;
+      name = cluster_.leader();
       [[fallthrough]];
     case FaultKind::kKillPeer:
       if (!cluster_.Alive(name)) return true;
@@ -309,7 +309,7 @@ bool SwarmFaults::InjectProcess(const PlannedFault& fault, const Target& target)
       cluster_.Kill(name, fault.lasts);
       return true;
     case FaultKind::kKillCoordinatorAtWrite:
-      name = kCoordinatorName;
+      name = cluster_.leader();
       [[fallthrough]];
     case FaultKind::kKillAtWrite:
       KillAtWrite(fault, name);
@@ -325,12 +325,12 @@ bool SwarmFaults::InjectProcess(const PlannedFault& fault, const Target& target)
       });
       return true;
     case FaultKind::kPauseCoordinator:
-      name = kCoordinatorName;
+      name = cluster_.leader();
       [[fallthrough]];
     case FaultKind::kPausePeer:
       if (!cluster_.Alive(name)) return true;
       Landed(fault);
-      cluster_.invariants().Disturb(name, target.until);
+      cluster_.Disturb(name, target.until);
       world.Pause(name, fault.lasts);
       Until(fault, [this, name] {
         if (cluster_.Alive(name)) cluster_.world().Resume(name);
@@ -350,7 +350,7 @@ void SwarmFaults::KillAtWrite(const PlannedFault& fault, const std::string& name
   // A round writes some ten times: it is over within a few.
   PlannedFault window = fault;
   window.lasts = cluster_.longest_training() * 4 + 2 * cluster_.plan().failure_timeout;
-  cluster_.invariants().Disturb(name, world.now() + window.lasts);
+  cluster_.Disturb(name, world.now() + window.lasts);
   Until(window, [this, fault, name, life] {
     SimProcess& process = cluster_.world().process(name);
     if (process.lives() > life || !process.alive()) {
@@ -408,7 +408,7 @@ bool SwarmFaults::InjectStorage(const PlannedFault& fault, const Target& target)
       return false;
   }
   cluster_.MarkUnsound(name);
-  cluster_.invariants().Disturb(name, target.until);
+  cluster_.Disturb(name, target.until);
   const uint64_t before = disk.writes();
   Until(fault, [this, &disk, fault, before] {
     if (disk.writes() > before) Landed(fault);
@@ -419,7 +419,7 @@ bool SwarmFaults::InjectStorage(const PlannedFault& fault, const Target& target)
 
 bool SwarmFaults::InjectClock(const PlannedFault& fault, const Target& target) {
   SimWorld& world = cluster_.world();
-  const std::string name = fault.amount / 1024 % 2 == 0 ? kCoordinatorName : target.victim;
+  const std::string name = fault.amount / 1024 % 2 == 0 ? cluster_.leader() : target.victim;
   const int64_t sign = fault.amount % 2 == 0 ? 1 : -1;
   switch (fault.kind) {
     case FaultKind::kWallClock: {
@@ -451,7 +451,7 @@ bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) 
     return false;
   }
   if (trainer == nullptr || !trainer->started()) return true;
-  cluster_.invariants().Disturb(name, target.until);
+  cluster_.Disturb(name, target.until);
   switch (fault.kind) {
     case FaultKind::kWorkerDies:
       Landed(fault);
@@ -460,10 +460,9 @@ bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) 
     case FaultKind::kWorkerHangs:
       // Its daemon ends it, at the latest after 60 failure_timeouts or a minute.
       Landed(fault);
-      cluster_.invariants().Disturb(
-          name, cluster_.world().now() +
-                    60 * std::max(cluster_.plan().failure_timeout, absl::Seconds(1)) +
-                    8 * cluster_.longest_training());
+      cluster_.Disturb(name, cluster_.world().now() +
+                                 60 * std::max(cluster_.plan().failure_timeout, absl::Seconds(1)) +
+                                 8 * cluster_.longest_training());
       trainer->HangAt(
           fault.amount % 2 == 0 ? SimWorker::Stage::kTraining : SimWorker::Stage::kEvaluation,
           false);
@@ -501,6 +500,64 @@ bool SwarmFaults::InjectMemory(const PlannedFault& fault, const Target& target) 
   // Of the fraction: a value that is no longer finite is another fault.
   trainer->FlipThetaBit(fault.amount / 64 % cluster_.plan().elements,
                         static_cast<int>(fault.amount % 23));
+  return true;
+}
+
+bool SwarmFaults::InjectEtcd(const PlannedFault& fault, const Target& target) {
+  if (fault.kind < FaultKind::kKillStandby) return false;
+  SimEtcd& etcd = cluster_.etcd()->etcd();
+  const std::vector<std::string>& all = cluster_.coordinators();
+  std::string name = cluster_.leader();
+  cluster_.Disturb(kCoordinatorName, target.until);
+  switch (fault.kind) {
+    case FaultKind::kKillStandby:
+      name = all[fault.amount % all.size()];
+      if (name == cluster_.leader() || !cluster_.Alive(name)) return true;
+      Landed(fault);
+      cluster_.Kill(name, fault.lasts);
+      return true;
+    case FaultKind::kEndLeader:
+      if (!cluster_.Alive(name)) return true;
+      Landed(fault);
+      cluster_.ComeBackAfter(name, fault.lasts);
+      cluster_.etcd()->Stop(name);
+      return true;
+    case FaultKind::kCutFromEtcd:
+      if (fault.amount % 4 == 0) name = all[fault.amount / 4 % all.size()];
+      if (cluster_.Alive(name)) Landed(fault);
+      etcd.Cut(name, fault.amount / 16 % 2 == 0);
+      Until(fault, [&etcd, name] { etcd.Heal(name); });
+      return true;
+    case FaultKind::kEtcdSlow: {
+      const uint64_t late = etcd.late();
+      etcd.SlowDown(absl::Milliseconds(static_cast<int64_t>(100 + fault.amount % 4000)));
+      Until(fault, [this, &etcd, fault, late] {
+        etcd.SlowDown(absl::ZeroDuration());
+        if (etcd.late() > late || fault.amount % 4000 < 1000) Landed(fault);
+      });
+      return true;
+    }
+    case FaultKind::kEtcdLosesAnswers: {
+      const uint64_t lost = etcd.answers_lost();
+      etcd.LoseAnswers(0.3);
+      Until(fault, [this, &etcd, fault, lost] {
+        etcd.LoseAnswers(0);
+        if (etcd.answers_lost() > lost) Landed(fault);
+      });
+      return true;
+    }
+    case FaultKind::kEtcdMember: {
+      const int member = static_cast<int>(fault.amount % SimEtcd::kMembers);
+      Landed(fault);
+      etcd.StopMember(member, fault.amount / 16 % 2 == 0);
+      Until(fault, [&etcd, member] { etcd.StartMember(member); });
+      return true;
+    }
+    default:  // kEtcdDown
+      Landed(fault);
+      etcd.Stop();
+      Until(fault, [&etcd] { etcd.Resume(); });
+  }
   return true;
 }
 
@@ -543,7 +600,7 @@ bool SwarmFaults::InjectOrder(const PlannedFault& fault, const Target& target) {
 void SwarmFaults::Drain(const PlannedFault& fault, const Target& target) {
   Peer* const peer = cluster_.peer(target.victim);
   if (peer == nullptr) return;
-  cluster_.invariants().Disturb(target.victim, target.until);
+  cluster_.Disturb(target.victim, target.until);
   cluster_.ComeBackAfter(target.victim, fault.lasts);
   if (fault.amount % 2 == 0) {
     Landed(fault);
@@ -579,7 +636,7 @@ bool SwarmFaults::LetInAgain(const std::string& peer) {
   cluster_.Note(absl::StrCat(peer, " is evicted, set up anew and let in again"));
   cluster_.Reform(peer);
   cluster_.MarkEvicted(peer);
-  cluster_.invariants().Disturb(peer, absl::InfiniteDuration());
+  cluster_.Disturb(peer, absl::InfiniteDuration());
   operator_.Order(peer, "EvictPeer", EvictRequest(peer, true), [this, peer] {
     let_in_.erase(peer);
     cluster_.invariants().Calm(peer);

@@ -23,7 +23,8 @@ namespace atolld {
 
 class SwarmFaults {
  public:
-  explicit SwarmFaults(SwarmCluster& cluster) : cluster_(cluster), operator_(cluster.world()) {}
+  explicit SwarmFaults(SwarmCluster& cluster)
+      : cluster_(cluster), operator_(cluster.world(), cluster.coordinators()) {}
 
   void Inject(const PlannedFault& planned);
   // A fault that is to fall into an exchange finds it open: some link is slow, for HoldTime.
@@ -63,6 +64,7 @@ class SwarmFaults {
   bool InjectStorage(const PlannedFault& fault, const Target& target);
   bool InjectClock(const PlannedFault& fault, const Target& target);
   bool InjectWorker(const PlannedFault& fault, const Target& target);
+  bool InjectEtcd(const PlannedFault& fault, const Target& target);
   bool InjectOrder(const PlannedFault& fault, const Target& target);
   void Drain(const PlannedFault& fault, const Target& target);
   void RestoreStore(const PlannedFault& fault);

@@ -35,8 +35,8 @@ SwarmOperator::Pending* SwarmOperator::Find(const std::string& topic, uint64_t n
 
 void SwarmOperator::Try(const std::string& topic) {
   Pending& pending = *pending_.at(topic);
-  pending.call =
-      world_.process(kName).env().transport.Dial("coordinator:1", pending.method, kPatience);
+  pending.call = world_.process(kName).env().transport.Dial(
+      coordinators_[asked_ % coordinators_.size()] + ":1", pending.method, kPatience);
   Call::Events events;
   events.on_closed = [this, topic, number = pending.number](const absl::Status& status) {
     // Later: a call is not destroyed from inside its own callback.
@@ -55,6 +55,7 @@ void SwarmOperator::OnClosed(const std::string& topic, uint64_t number,
   const bool unknown =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
   if (unknown) {
+    ++asked_;
     world_.At(kPause, [this, topic, number] {
       if (Find(topic, number) != nullptr) Try(topic);
     });

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "daemon/env/env.h"
 #include "tests/sim/sim_world.h"
@@ -15,7 +17,9 @@ namespace atolld {
 
 class SwarmOperator {
  public:
-  explicit SwarmOperator(SimWorld& world) : world_(world) {}
+  // `coordinators`: names; one after another is asked.
+  SwarmOperator(SimWorld& world, std::vector<std::string> coordinators)
+      : world_(world), coordinators_(std::move(coordinators)) {}
 
   // `topic` is what the order is about: a peer, the run. `method` is one of Admin's, "PauseRun".
   // `on_done` runs when the order is known to be obeyed.
@@ -37,6 +41,8 @@ class SwarmOperator {
   void OnClosed(const std::string& topic, uint64_t number, const absl::Status& status);
 
   SimWorld& world_;
+  const std::vector<std::string> coordinators_;
+  size_t asked_ = 0;                                         // the one that answered last
   uint64_t number_ = 0;                                      // of the newest order
   std::map<std::string, std::unique_ptr<Pending>> pending_;  // by topic
 };

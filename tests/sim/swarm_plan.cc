@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/wire_codec.h"
+#include "daemon/config/store_config.h"
 #include "optimizer/aggregation_rule.h"
 #include "tests/sim/sim_events.h"
 #include "tests/sim/sim_world.h"
@@ -55,6 +56,13 @@ constexpr std::array<absl::string_view, kFaultKinds> kNames = {
     "store-restored",
     "memory-flip",
     "worker-hangs",
+    "kill-standby",
+    "end-leader",
+    "cut-from-etcd",
+    "etcd-slow",
+    "etcd-loses-answers",
+    "etcd-member",
+    "etcd-down",
 };
 
 // Those that a seed turns on or off; the others have draws of their own.
@@ -365,7 +373,7 @@ const std::vector<std::string>& SwarmModes() {
   return modes;
 }
 
-SwarmPlan DrawPlan(uint64_t seed, const std::string& mode) {
+SwarmPlan DrawPlan(uint64_t seed, const std::string& mode, const std::string& store) {
   SwarmPlan plan;
   plan.seed = seed;
   plan.only_mode = mode;
@@ -396,7 +404,10 @@ SwarmPlan DrawPlan(uint64_t seed, const std::string& mode) {
     const int weight = static_cast<FaultKind>(kind) == FaultKind::kKillPeer ? 4 : 1;
     kinds.insert(kinds.end(), weight, static_cast<FaultKind>(kind));
   }
-  if (random.Below(kFaultFreeEvery) == 0 || kinds.empty()) return plan;
+  if (random.Below(kFaultFreeEvery) == 0 || kinds.empty()) {
+    if (store == kEtcdStoreName) plan.coordinators = 2;
+    return plan;
+  }
   const uint64_t room = plan.rounds - kOtherRounds;
   const uint64_t count = 1 + random.Below(room / 2);
   for (uint64_t i = 0; i < count; ++i) {
@@ -406,6 +417,7 @@ SwarmPlan DrawPlan(uint64_t seed, const std::string& mode) {
     if (peer.hostility == Hostility::kVersionLiar) AddRestarts(&plan);
   }
   DrawHangs(&plan);
+  if (store == kEtcdStoreName) DrawCoordinators(&plan);
   return plan;
 }
 
@@ -426,6 +438,7 @@ std::string Describe(const SwarmPlan& plan) {
       plan.faulty, plan.clip, plan.liars, absl::FormatDuration(plan.failure_timeout),
       plan.audit_share, plan.faults.size());
   absl::StrAppend(&text, DescribeMode(plan));
+  if (plan.coordinators > 1) absl::StrAppend(&text, ", ", plan.coordinators, " coordinators");
   if (plan.private_data) absl::StrAppend(&text, ", private data");
   if (plan.masked) absl::StrAppend(&text, ", masks of at least ", plan.mask_threshold);
   if (plan.participation < 1) absl::StrAppendFormat(&text, ", %.2f drawn", plan.participation);
@@ -697,6 +710,46 @@ void DrawHangs(SwarmPlan* plan) {
   if (own.Below(3) != 0) return;
   plan->hangs_at_end = static_cast<int>(own.Below(plan->peers.size()));
   plan->hangs_in_evaluation = Half(own);
+}
+
+// What is done to a coordinator's own store is done to etcd, and to the way there; and in most
+// seeds with faults the leader changes a few times more.
+void DrawCoordinators(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x65746364).Next());
+  plan->coordinators = static_cast<uint32_t>(2 + own.Below(2));
+  constexpr std::array<FaultKind, 6> kOfEtcd = {
+      FaultKind::kCutFromEtcd,      FaultKind::kEtcdSlow,   FaultKind::kEtcdSlow,
+      FaultKind::kEtcdLosesAnswers, FaultKind::kEtcdMember, FaultKind::kEtcdDown};
+  for (PlannedFault& fault : plan->faults) {
+    switch (fault.kind) {
+      case FaultKind::kKillCoordinatorAtWrite:
+        fault.kind = Half(own) ? FaultKind::kKillCoordinator : FaultKind::kKillStandby;
+        break;
+      case FaultKind::kStoreFull:
+      case FaultKind::kStoreSlow:
+      case FaultKind::kStoreRestored:
+        fault.kind = kOfEtcd[own.Below(kOfEtcd.size())];
+        break;
+      default:
+        break;
+    }
+  }
+  constexpr std::array<FaultKind, 6> kOfLeader = {
+      FaultKind::kKillCoordinator, FaultKind::kPauseCoordinator, FaultKind::kPauseCoordinator,
+      FaultKind::kCutFromEtcd,     FaultKind::kEndLeader,        FaultKind::kEtcdSlow};
+  const uint64_t more = own.Below(4);
+  for (uint64_t i = 0; i < more; ++i) {
+    const FaultKind kind = kOfLeader[own.Below(kOfLeader.size())];
+    const PlannedFault fault = DrawFault(own, kind, *plan);
+    plan->faults.insert(
+        plan->faults.begin() + static_cast<ptrdiff_t>(own.Below(plan->faults.size() + 1)), fault);
+  }
+  // A leader that stops for a moment is still the leader.
+  for (PlannedFault& fault : plan->faults) {
+    const bool of_etcd = fault.kind >= FaultKind::kKillStandby;
+    if (!of_etcd && fault.kind != FaultKind::kPauseCoordinator) continue;
+    fault.lasts = std::max(fault.lasts, absl::Seconds(4) * own.Unit());
+  }
 }
 
 }  // namespace atolld

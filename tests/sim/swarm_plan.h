@@ -61,8 +61,16 @@ enum class FaultKind {
   kMemoryFlip,  // a bit of theta
   // drawn by itself
   kWorkerHangs,  // at its next training or evaluation, until it is killed
+  // of several coordinators and their etcd
+  kKillStandby,
+  kEndLeader,         // it gives its lease back
+  kCutFromEtcd,       // a coordinator, or the answers to it
+  kEtcdSlow,          // requests come late, also after they have been given up
+  kEtcdLosesAnswers,  // to what it has done
+  kEtcdMember,        // one of three is down or hangs
+  kEtcdDown,          // it has no majority
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kWorkerHangs) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kEtcdDown) + 1;
 absl::string_view FaultName(FaultKind kind);
 
 struct PlannedFault {
@@ -152,6 +160,7 @@ struct SwarmPlan {
   absl::Duration jitter;
   double bytes_per_second = 0;  // of each link; 0: no limit
   absl::Duration pool_cost = absl::Microseconds(100);
+  uint32_t coordinators = 1;  // more: they share a store in etcd
 
   std::vector<PlannedFault> faults;
   // Whose worker hangs in the run's last evaluation, or when it is to end; -1: nobody's.
@@ -160,8 +169,9 @@ struct SwarmPlan {
 };
 
 // Of a run in this mode ("sync", "streaming", "eager", "delayed", "async"), without what does not
-// go with it; empty: in a mode that the seed draws as well.
-SwarmPlan DrawPlan(uint64_t seed, const std::string& mode = "");
+// go with it; empty: in a mode that the seed draws as well. With `store` "etcd" two or three
+// coordinators share one; otherwise there is one coordinator.
+SwarmPlan DrawPlan(uint64_t seed, const std::string& mode = "", const std::string& store = "");
 const std::vector<std::string>& SwarmModes();
 
 // Fewest votes that may commit: of those that are drawn, and whose updates are not dropped.
@@ -187,6 +197,7 @@ void DrawParties(SwarmPlan* plan);
 void DrawMasks(SwarmPlan* plan);
 void DrawMode(SwarmPlan* plan);
 void DrawFragments(SwarmPlan* plan);
+void DrawCoordinators(SwarmPlan* plan);
 
 // "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
 std::string Describe(const SwarmPlan& plan);

@@ -58,6 +58,7 @@ TEST(SwarmTest, SeedsDrawEverything) {
     without_faults += plan.faults.empty() ? 1 : 0;
     late += plan.founders < trainers ? 1 : 0;
     for (const PlannedFault& fault : plan.faults) kinds.insert(fault.kind);
+    for (const PlannedFault& fault : DrawPlan(seed, "", "etcd").faults) kinds.insert(fault.kind);
     bool dials_out = false;
     bool slow = false;
     for (const SwarmPlan::Machine& peer : plan.peers) {
@@ -153,6 +154,33 @@ TEST(SwarmTest, AllRunsMayBeOfOneMode) {
     }
     EXPECT_EQ(masked > 0, mode == "sync");
   }
+}
+
+// If this failed, several coordinators would not be tried, or the rest of a run's plan would be
+// another beside them.
+TEST(SwarmTest, RunsMayHaveSeveralCoordinators) {
+  std::set<uint32_t> counts;
+  int of_leader = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const SwarmPlan alone = DrawPlan(seed);
+    const SwarmPlan plan = DrawPlan(seed, "", "etcd");
+    EXPECT_EQ(alone.coordinators, 1u);
+    EXPECT_EQ(alone.rounds, plan.rounds);
+    EXPECT_EQ(alone.codec, plan.codec);
+    counts.insert(plan.coordinators);
+    for (const PlannedFault& fault : alone.faults) EXPECT_LT(fault.kind, FaultKind::kKillStandby);
+    for (const PlannedFault& fault : plan.faults) {
+      EXPECT_NE(fault.kind, FaultKind::kStoreRestored) << "seed " << seed;
+      EXPECT_NE(fault.kind, FaultKind::kStoreFull) << "seed " << seed;
+      of_leader += fault.kind == FaultKind::kKillCoordinator ||
+                           fault.kind == FaultKind::kPauseCoordinator ||
+                           fault.kind >= FaultKind::kKillStandby
+                       ? 1
+                       : 0;
+    }
+  }
+  EXPECT_EQ(counts, (std::set<uint32_t>{2, 3}));
+  EXPECT_GT(of_leader, 300);
 }
 
 // If this failed, guesses would not be judged, or only those that are of one entry alone.

@@ -50,6 +50,8 @@ void AddAllVerbs(CommandLine& command_line) {
   AddLogVerbs(command_line);
   command_line.DescribeGroup("snapshot", "Look at a replica's snapshots, check and save them");
   AddSnapshotVerbs(command_line);
+  command_line.DescribeGroup("store", "Where a coordinator keeps its run: move it");
+  AddStoreVerbs(command_line);
 
   command_line.BeginHeading("Measure");
   command_line.DescribeGroup("bench", "Measure parts on this machine");

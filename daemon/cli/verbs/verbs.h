@@ -21,6 +21,7 @@ void AddLimitsVerbs(CommandLine& command_line);         // limits show, limits s
 void AddTokenVerbs(CommandLine& command_line);          // token create, list, revoke
 void AddLogVerbs(CommandLine& command_line);            // log list, log verify, log replay
 void AddSnapshotVerbs(CommandLine& command_line);       // snapshot list, verify, save
+void AddStoreVerbs(CommandLine& command_line);          // store migrate
 void AddExperimentRunVerbs(CommandLine& command_line);  // experiment run, report
 void AddExperimentComposeVerb(CommandLine& command_line);
 void AddEvalVerb(CommandLine& command_line);

@@ -62,6 +62,8 @@ TEST(CommandLineTest, WrongCallsAreOneLineAndCode2) {
       {{"peer", "drain"}, "atoll peer drain: PEER is required\n"},
       {{"limits"}, "atoll limits: a verb is needed: show, set\n"},
       {{"limits", "set"}, "atoll limits set: LIMIT is required\n"},
+      {{"store", "migrate", "--config", "x"},
+       "atoll store migrate: give --to, the config that names the new store, or --undo\n"},
       {{"run", "show", "--jsn"},
        "atoll run show: unknown option '--jsn'; did you mean '--json'?\n"},
       {{"local", "--confg=x.toml"},

@@ -247,7 +247,7 @@ TEST(SessionLimits, OnePeerBeginsSoManyAndTheOthersStill) {
   EXPECT_THAT(std::string(refused.message()),
               ::testing::HasSubstr("peer p1 begins more sessions than [limits]"));
   EXPECT_TRUE(limits.Check(kStart + absl::Minutes(1), other, 1).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(limits.Check(kStart, other, 8192)));
+  EXPECT_TRUE(absl::IsResourceExhausted(limits.Check(kStart, other, 32768)));
   EXPECT_TRUE(limits.Check(kStart, std::nullopt, 1).ok()) << "in plain text nobody is known";
 }
 

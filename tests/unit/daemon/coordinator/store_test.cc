@@ -75,6 +75,30 @@ TEST(SqliteStore, AnUpdateIsAllOrNothing) {
   EXPECT_EQ(TextOf(Loaded(*store)), before);
 }
 
+// Would break: a crowd that joins waits for the disk once for each of them; or of updates that are
+// stored together half are there after one of them failed.
+TEST(SqliteStore, TakesManyUpdatesInOneTransaction) {
+  const TemporaryDirectory directory;
+  const TemporaryDirectory other;
+  const std::vector<RunUpdate> updates = StoredUpdates();
+  std::vector<const RunUpdate*> all;
+  for (const RunUpdate& update : updates) {
+    all.push_back(&update);
+    ASSERT_TRUE(Open(other.path())->Apply(update).ok());
+  }
+  std::unique_ptr<Store> store = Open(directory.path());
+  const absl::StatusOr<size_t> applied = store->ApplyFirst(all);
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  EXPECT_EQ(*applied, updates.size());
+  const std::string before = TextOf(Loaded(*store));
+  EXPECT_EQ(before, TextOf(Loaded(*Open(other.path()))));
+  RunUpdate fine;
+  fine.epoch = 9;
+  RunUpdate twice = updates[3];  // its round is there already
+  EXPECT_FALSE(store->ApplyFirst({&fine, &twice}).ok());
+  EXPECT_EQ(TextOf(Loaded(*store)), before);
+}
+
 // Would break: a checkpoint that is not what was written, or one whose parts do not fit each other,
 // after it was renewed, after a gap, and after it was begun anew.
 TEST(SqliteStore, RenewsTheCheckpointWithWhatIsNew) {

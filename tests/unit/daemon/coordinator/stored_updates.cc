@@ -1,11 +1,15 @@
 #include "tests/unit/daemon/coordinator/stored_updates.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_format.h"
+#include "daemon/config/config.h"
 #include "gtest/gtest.h"
+#include "membership/history/signing_key.h"
+#include "tests/bench/long_history.h"
 
 namespace atolld {
 
@@ -117,6 +121,29 @@ std::vector<RunUpdate> CheckpointUpdates() {
   updates[2].headers = {StoredHeader(9)};
   updates[3].checkpoint = HistoryCheckpoint{2, 0, std::string(64, 'f'), {{"c", 1, 1}}, "anew"};
   return updates;
+}
+
+void FillWithRun(Store& store, uint64_t rounds) {
+  Config config;
+  config.run.id = "long";
+  config.run.rounds = 2 * rounds + 2;
+  config.model.kind = "stub";
+  config.model.parameters = 100000;
+  config.coordinator.address = "127.0.0.1:7070";
+  const SigningKey key = *SigningKey::FromSeed(std::string(32, 's'));
+  LongHistory history(config, 3, key);
+  EXPECT_TRUE(store.Apply(history.Begin()).ok());
+  for (uint64_t left = rounds; left > 0; left -= std::min<uint64_t>(left, 100)) {
+    EXPECT_TRUE(store.Apply(history.Next(std::min<uint64_t>(left, 100))).ok());
+  }
+  for (RunUpdate update : StoredUpdates()) {
+    update.spec.reset();
+    update.genesis.reset();
+    update.headers.clear();
+    update.rounds.clear();
+    update.seal.reset();
+    EXPECT_TRUE(store.Apply(update).ok());
+  }
 }
 
 StoredRun Loaded(Store& store) {

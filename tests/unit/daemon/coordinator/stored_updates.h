@@ -17,6 +17,10 @@ std::vector<RunUpdate> StoredUpdates();
 // Updates with checkpoints: one that is renewed, a gap, and one that begins anew.
 std::vector<RunUpdate> CheckpointUpdates();
 
+// A run of so many rounds, whose headers are a signed chain, with rows in every table but that of
+// the seal and the gaps.
+void FillWithRun(Store& store, uint64_t rounds);
+
 std::string TextOf(const StoredRun& run);
 
 // What it holds, with its headers.

@@ -43,7 +43,7 @@ TEST(EtcdClient, GoesOnToTheNextEndpoint) {
 
 // Would break: a coordinator without etcd hangs for ever, and nobody reads why.
 TEST(EtcdClient, GivesUpWhereNobodyAnswers) {
-  EtcdClient nobody(EtcdAccess{{DeadEndpoint(), DeadEndpoint()}, "", "", ""});
+  EtcdClient nobody(EtcdAccess{MakeGrpcEtcd(), {DeadEndpoint(), DeadEndpoint()}, "", "", ""});
   rpc::RangeRequest request;
   request.set_key("k");
   const auto answer = nobody.Range(request, absl::Milliseconds(300));
@@ -54,7 +54,7 @@ TEST(EtcdClient, GivesUpWhereNobodyAnswers) {
 
 // Would break: a process that is to end waits for etcd's answer.
 TEST(EtcdClient, IsCancelledFromAnotherThread) {
-  EtcdClient client(EtcdAccess{{DeadEndpoint()}, "", "", ""});
+  EtcdClient client(EtcdAccess{MakeGrpcEtcd(), {DeadEndpoint()}, "", "", ""});
   std::thread other([&] { client.Cancel(); });
   rpc::RangeRequest request;
   request.set_key("k");

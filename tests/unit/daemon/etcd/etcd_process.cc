@@ -94,7 +94,9 @@ EtcdProcess::~EtcdProcess() {
   waitpid(pid_, nullptr, 0);
 }
 
-EtcdAccess EtcdProcess::access() const { return EtcdAccess{{endpoint_}, "", "", ""}; }
+EtcdAccess EtcdProcess::access() const {
+  return EtcdAccess{MakeGrpcEtcd(), {endpoint_}, "", "", ""};
+}
 
 std::string DeadEndpoint() { return Loopback(FreePort()); }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/etcd/etcd_client.h"
+#include "daemon/etcd/grpc_etcd.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 
 namespace atolld {

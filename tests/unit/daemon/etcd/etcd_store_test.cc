@@ -34,8 +34,8 @@ std::shared_ptr<LeaderTerm> Elect(const EtcdProcess& etcd, const std::string& na
   put->set_lease(*lease);
   const auto answer = client.Txn(request, kPatience);
   EXPECT_TRUE(answer.ok()) << answer.status();
-  return std::make_shared<LeaderTerm>(kElection, answer->header().revision(), *lease,
-                                      LeaderTerm::Clock::now() + std::chrono::minutes(1));
+  return std::make_shared<LeaderTerm>(MakeGrpcEtcd(), kElection, answer->header().revision(),
+                                      *lease, LeaderTerm::Clock::now() + std::chrono::minutes(1));
 }
 
 std::string TextIn(const EtcdProcess& etcd) {

@@ -64,8 +64,8 @@ TEST(ExchangeFault, WhoWasToldInBriefTakesOverWhenItIsToldTheWhole) {
     for (const std::string& name : four) swarm.Add(name);
     const v1::Plan plan = swarm.MakePlan(four, {"p1"});
     const auto give = [&](const std::string& name, const v1::Plan& whole) {
-      const std::set<std::string> servers = ServersOf(whole);
-      swarm.Give(name, servers.count(name) > 0 ? whole : BriefPlan(whole, servers, name));
+      const BriefPlans plans(whole);
+      swarm.Give(name, plans.servers().count(name) > 0 ? whole : plans.For(name));
     };
     const auto complete = [&](const Names& names, uint32_t revision) {
       return swarm.world.RunUntil([&] { return swarm.Complete(names, revision); },

@@ -189,7 +189,7 @@ TEST(ExchangePlan, ABriefPlanIsFollowedByTheWholeOne) {
   // Another plan than the one above: c relays nothing, so it is not named.
   proto.mutable_shards(0)->clear_relays();
   proto.add_lost("c");
-  ExchangePlan brief = Made(BriefPlan(proto, ServersOf(proto), "d"));
+  ExchangePlan brief = Made(BriefPlans(proto).For("d"));
   const ExchangePlan whole = Made(proto);
   EXPECT_TRUE(brief.brief());
   ASSERT_EQ(brief.contributors().size(), 4u);
@@ -208,7 +208,7 @@ TEST(ExchangePlan, ABriefPlanIsFollowedByTheWholeOne) {
   EXPECT_FALSE(brief.brief());
   EXPECT_EQ(brief.contributors()[3].root, std::string(32, 'd'));
   EXPECT_TRUE(brief.contributors()[2].lost);
-  v1::Plan astray = BriefPlan(proto, ServersOf(proto), "d");
+  v1::Plan astray = BriefPlans(proto).For("d");
   astray.set_positions(2, 4);
   EXPECT_FALSE(Make(astray).ok()) << "of four";
   astray.set_positions(2, 1);

@@ -156,6 +156,66 @@ TEST(CoordinatorLinkTest, ItGoesOnToTheNextAddressUntilOneLeads) {
   EXPECT_LE(w.sessions, before + 13);
 }
 
+// A second coordinator, which does not lead at first.
+struct Standby {
+  explicit Standby(World& w) {
+    auto listening = w.world.AddProcess("standby").env().transport.Listen(
+        "standby:1", [this](const std::string&, std::unique_ptr<Call> accepted) {
+          ++asked;
+          call = std::move(accepted);
+          call->Start({[this](const Frame&) { call->Read(); }, nullptr, nullptr});
+          if (mute) return;
+          if (!leads) return call->Finish(absl::UnavailableError("not the leader"));
+          call->Read();
+          v1::CoordinatorMessage welcome;
+          welcome.mutable_welcome()->set_epoch(2);
+          call->Write(Pack(welcome));
+        });
+    CHECK_OK(listening.status());
+    listener = *std::move(listening);
+  }
+
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<Call> call;
+  bool leads = false;
+  bool mute = false;
+  int asked = 0;
+};
+
+// Broken: where the one that leads hangs, its peers would hear of its successor only when they give
+// it up, a whole failure_timeout (10 s here) later; or they would leave one that is slow.
+TEST(CoordinatorLinkTest, ItAsksTheOthersWhileItsCoordinatorIsSilent) {
+  World w({"coordinator:1", "standby:1", "gone:1"});
+  Standby standby(w);
+  for (int i = 0; i < 20; ++i) w.Beat("");
+  EXPECT_EQ(standby.asked, 0);  // one that speaks is not doubted
+  w.world.RunFor(absl::Seconds(7));
+  EXPECT_GE(standby.asked, 5);
+  EXPECT_TRUE(w.link->up());  // the others do not lead
+  EXPECT_EQ(w.link->address(), "coordinator:1");
+  w.Beat("");
+  const int asked = standby.asked;
+  w.world.RunFor(absl::Seconds(4));
+  EXPECT_EQ(standby.asked, asked);  // it was slow
+  standby.leads = true;
+  w.world.RunFor(absl::Seconds(2));
+  EXPECT_TRUE(w.link->up());
+  EXPECT_EQ(w.link->address(), "standby:1");
+  EXPECT_EQ(w.downs, 1);
+  EXPECT_EQ(w.messages, 2);  // a Welcome of each
+  // One that hangs takes a call and does not answer it.
+  standby.mute = true;
+  w.turned_away = "this coordinator is not the leader";
+  w.link->Redial("a test");
+  w.world.RunFor(absl::Seconds(1));
+  EXPECT_FALSE(w.link->up());
+  w.turned_away.clear();
+  w.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(w.link->up());
+  EXPECT_EQ(w.link->address(), "coordinator:1");
+  EXPECT_EQ(w.downs, 2);
+}
+
 // Broken: whoever looks at a peer without a coordinator would not see what it waits for, or see
 // little else.
 TEST(CoordinatorLinkTest, WhatItWaitsForIsSaidOnceAMinute) {

@@ -313,7 +313,7 @@ TEST_F(MaskLinkTest, APlanOfOtherWeightsThanWereMaskedIsRefused) {
   plan = Plan();
   plan.mutable_contributors(2)->set_scale_bits(absl::bit_cast<uint32_t>(0.5F));
   EXPECT_FALSE(peers_[2]->link->CheckPlan(plan).ok());
-  EXPECT_FALSE(peers_[2]->link->CheckPlan(BriefPlan(Plan(), {"p0"}, "p2")).ok());
+  EXPECT_FALSE(peers_[2]->link->CheckPlan(BriefPlans(Plan()).For("p2")).ok());
 }
 
 // Broken: a Session that breaks would cost the peer its place in the round, or have it mask twice

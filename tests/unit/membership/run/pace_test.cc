@@ -124,5 +124,24 @@ TEST(AsyncGrace, IsATenthOfTheMedianAndASecondAtMost) {
   EXPECT_EQ(AsyncGrace(times), absl::Seconds(1));
 }
 
+// Would break: a run of thousands looks at all of them for each message of each; or a look that was
+// put off is never taken; or a small run is slower than its messages.
+TEST(LookPace, ALookAtManyIsPutOff) {
+  const absl::Time now = absl::UnixEpoch();
+  LookPace pace;
+  EXPECT_TRUE(pace.May(now, 10));
+  EXPECT_TRUE(pace.May(now, 10));
+  pace.Reset();
+  int looks = 0;
+  for (int i = 0; i < 1000; ++i) looks += pace.May(now + i * absl::Milliseconds(1), 10000) ? 1 : 0;
+  EXPECT_EQ(looks, 10);
+  EXPECT_EQ(pace.Next(), now + absl::Seconds(1));
+  EXPECT_TRUE(pace.May(pace.Next(), 10000));
+  EXPECT_EQ(pace.Next(), absl::InfiniteFuture());
+  EXPECT_FALSE(pace.May(now + absl::Seconds(1), 10000));
+  pace.Reset();
+  EXPECT_TRUE(pace.May(now + absl::Seconds(1), 10000));
+}
+
 }  // namespace
 }  // namespace atolld

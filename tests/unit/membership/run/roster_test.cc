@@ -220,5 +220,31 @@ TEST(Roster, AnAddressIsItsFirstHoldersWhileThatOneIsHere) {
   EXPECT_EQ(roster.Find("z")->address, "m:1");
 }
 
+// Would break: a run takes in more members than one message can name, and from then on nobody's
+// Session stands.
+TEST(Roster, ItsBytesBoundTheMessageThatNamesAll) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  const std::string name(62, 'p');
+  for (SessionId i = 1; i <= 30; ++i) {
+    v1::Hello hello = HelloOf(name + std::to_string(10 + i));
+    hello.set_region(std::string(64, 'r'));
+    hello.set_version(UINT64_MAX);
+    hello.mutable_offer()->set_oldest_entry(UINT64_MAX);
+    hello.mutable_offer()->set_has_snapshot(true);
+    hello.mutable_offer()->set_snapshot_version(UINT64_MAX);
+    roster.Join(At(0), i, hello);
+  }
+  v1::Roster told = roster.ToProto();
+  const v1::Roster all = told;
+  for (const v1::Member& member : all.members()) told.add_awaited(member.peer());
+  EXPECT_LE(told.ByteSizeLong(), roster.told_bytes());
+  EXPECT_GE(2 * told.ByteSizeLong(), roster.told_bytes());
+  const size_t with_long = roster.told_bytes();
+  roster.Join(At(1), 31, HelloOf(name + "11"));
+  EXPECT_EQ(roster.told_bytes(), with_long - 64);
+  for (const v1::Member& member : told.members()) roster.Forget(member.peer());
+  EXPECT_EQ(roster.told_bytes(), 0u);
+}
+
 }  // namespace
 }  // namespace atolld

@@ -70,7 +70,7 @@ TEST(BriefPlan, TellsWhatAContributorNeeds) {
   add_shard(1, "x1")->add_relays()->set_peer("p4");
   add_shard(0, "p5");
   EXPECT_EQ(ServersOf(plan), (std::set<std::string>{"p1", "p3", "p4", "x1"}));
-  const v1::Plan brief = BriefPlan(plan, ServersOf(plan), "p7");
+  const v1::Plan brief = BriefPlans(plan).For("p7");
   EXPECT_TRUE(IsBrief(brief));
   EXPECT_FALSE(IsBrief(plan));
   EXPECT_TRUE(brief.from_centre());
@@ -84,6 +84,15 @@ TEST(BriefPlan, TellsWhatAContributorNeeds) {
   EXPECT_EQ(brief.contributors(3).root_mark(), RootMark(plan.contributors(6).contribution_root()));
   EXPECT_NE(brief.contributors(3).root_mark(), brief.contributors(2).root_mark());
   EXPECT_LT(brief.ByteSizeLong(), 500u);
+  const BriefPlans plans(plan);
+  EXPECT_EQ(plans.servers(), ServersOf(plan));
+  // One that stands between those that serve, and one that is lost.
+  EXPECT_EQ(plans.For("p2").contributors(1).peer(), "p2");
+  EXPECT_EQ(plans.For("p2").positions(1), 1u);
+  EXPECT_EQ(plans.For("p2").positions(2), 2u);
+  EXPECT_EQ(plans.For("p2").lost_size(), 0);
+  EXPECT_EQ(plans.For("p9").lost(0), "p9");
+  EXPECT_EQ(plans.For("x1").contributors_size(), 3) << "an aggregator contributes nothing";
 }
 
 // -----------------------------------------------------------------------------------------------
