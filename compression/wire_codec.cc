@@ -1,5 +1,6 @@
 #include "compression/wire_codec.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -98,6 +99,23 @@ absl::Status CheckLevels(const Codec& updates, const Codec& means) {
     return refuse("it has no code that is surely zero, as most values of such a mean are");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckSlowCodec(const LevelCodecs& codecs, const Codec& slow) {
+  if (slow.name() == codecs.updates.codec->name()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", slow.name(), "' is what all others send in as well"));
+  }
+  // They stand in the order of their size.
+  const std::vector<std::string> names = CodecNames();
+  const auto place = [&](const Codec& codec) {
+    return std::find(names.begin(), names.end(), codec.name());
+  };
+  if (place(slow) < place(*codecs.updates.codec)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", slow.name(), "' is no smaller than '",
+                                                   codecs.updates.codec->name(), "'"));
+  }
+  return CheckLevels(slow, *codecs.means.codec);
 }
 
 }  // namespace atolld

@@ -50,4 +50,7 @@ absl::StatusOr<LevelCodecs> ParseLevels(absl::string_view codec, absl::string_vi
 // INVALID_ARGUMENT says why means of such updates cannot be encoded so.
 absl::Status CheckLevels(const Codec& updates, const Codec& means);
 
+// INVALID_ARGUMENT says why `slow` is no codec of peers behind slow lines beside these.
+absl::Status CheckSlowCodec(const LevelCodecs& codecs, const Codec& slow);
+
 }  // namespace atolld

@@ -19,12 +19,12 @@
 #include "compression/base/check.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
-#include "compression/wire_codec.h"
 #include "daemon/config/config_defaults.h"
 #include "daemon/config/config_places.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
 #include "daemon/config/data_rules.h"
+#include "daemon/config/exchange_rules.h"
 #include "daemon/config/federation_rules.h"
 #include "daemon/config/http_config.h"
 #include "daemon/config/hub_rules.h"
@@ -39,7 +39,6 @@
 #include "daemon/env/network.h"
 #include "membership/history/run_files.h"
 #include "membership/planning/message_sizes.h"
-#include "optimizer/aggregation_rule.h"
 
 namespace atolld {
 namespace {
@@ -390,61 +389,9 @@ absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
   return absl::OkStatus();
 }
 
-// What a rule needs of the run.
-absl::Status CheckAggregation(const Config& c, const ConfigPlaces& places) {
-  const std::string& rule = c.exchange.aggregation;
-  AggregationSettings settings;
-  settings.rule = rule;
-  settings.faulty = c.exchange.faulty;
-  const absl::StatusOr<AggregationRule> made = AggregationRule::Make(settings);
-  if (!made.ok()) {
-    return Broken(places, {{"exchange", "faulty"}, {"exchange", "aggregation"}},
-                  absl::StrCat("[exchange] aggregation: ", made.status().message()));
-  }
-  if (made->has_centre() && c.exchange.clip == 0) {
-    return Broken(places, {{"exchange", "clip"}, {"exchange", "aggregation"}},
-                  absl::StrCat("[exchange] clip must be above 0 with aggregation '", rule,
-                               "', which is the mean without"));
-  }
-  if (rule != "mean" && c.exchange.plan == "regions") {
-    return Broken(places, {{"exchange", "plan"}, {"exchange", "aggregation"}},
-                  absl::StrCat("[exchange] plan must be 'flat' or 'auto' with aggregation '", rule,
-                               "': what a region has averaged cannot be judged"));
-  }
-  const size_t least = made->LeastContributors();
-  if (c.run.quorum == 0 ? c.run.peers < least : c.run.quorum < least) {
-    return Broken(
-        places, {{"run", c.run.quorum == 0 ? "peers" : "quorum"}, {"exchange", "aggregation"}},
-        absl::StrCat("[run] ", c.run.quorum == 0 ? "peers" : "quorum", " must be at least ", least,
-                     " with aggregation '", rule, "' and faulty = ", c.exchange.faulty, ", not ",
-                     c.run.quorum == 0 ? c.run.peers : c.run.quorum));
-  }
-  if (c.membership.outsized > 0 && c.membership.outsized <= 1) {
-    return Broken(
-        places, {{"membership", "outsized"}},
-        absl::StrCat("[membership] outsized must be 0 or above 1, not ", c.membership.outsized));
-  }
-  if (c.membership.offences > c.membership.offence_rounds) {
-    return Broken(places, {{"membership", "offences"}, {"membership", "offence_rounds"}},
-                  absl::StrCat("[membership] offences must be at most offence_rounds (",
-                               c.membership.offence_rounds, "), not ", c.membership.offences));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckExchange(const Config& c, const ConfigPlaces& places) {
-  const absl::StatusOr<LevelCodecs> codecs = ParseLevels(c.exchange.codec, c.exchange.upper_codec);
-  if (!codecs.ok()) {
-    return Broken(places, {{"exchange", "upper_codec"}, {"exchange", "codec"}},
-                  absl::StrCat("[exchange] upper_codec: ", codecs.status().message()));
-  }
-  RETURN_IF_ERROR(CheckAggregation(c, places));
-  if (c.exchange.rounding == "nearest") return absl::OkStatus();
-  if (codecs->updates.codec->has_stochastic_rounding()) return absl::OkStatus();
-  if (codecs->means.codec->has_stochastic_rounding()) return absl::OkStatus();
-  return Broken(places, {{"exchange", "rounding"}, {"exchange", "codec"}},
-                absl::StrCat("[exchange] rounding must be 'nearest' with codec '", codecs->name(),
-                             "', which has no other, not '", c.exchange.rounding, "'"));
+  const ExchangeFault fault = ExchangeFaultOf(c);
+  return fault.what.empty() ? absl::OkStatus() : Broken(places, fault.keys, fault.what);
 }
 
 // What a peer hands out to others: every other peer, on whatever machine, dials it.

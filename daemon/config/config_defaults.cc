@@ -92,7 +92,8 @@ void UseDefaultsOfMode(Config* config) {
 // Codecs that leave most of an update out train only with feedback; topk as SparseLoCo has it.
 void UseDefaultsOfCodec(const ConfigPlaces& places, Config* config) {
   const absl::string_view codec = absl::StripSuffix(config->exchange.codec, "+zstd");
-  if (codec != "topk" && codec != "int2") return;
+  const auto thins = [](absl::string_view name) { return name == "topk" || name == "int2"; };
+  if (!thins(codec) && !thins(absl::StripSuffix(config->exchange.slow_codec, "+zstd"))) return;
   if (!places.Has("exchange", "error_feedback")) config->exchange.error_feedback = true;
   if (codec == "topk" && !places.Has("exchange", "feedback_decay")) {
     config->exchange.feedback_decay = 0.95;

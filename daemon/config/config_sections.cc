@@ -361,6 +361,7 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
     exchange->set_upper_codec(std::string(absl::StripSuffix(upper, "+zstd")));
     exchange->set_upper_zstd(absl::EndsWith(upper, "+zstd"));
   }
+  exchange->set_slow_codec(std::string(absl::StripSuffix(config.exchange.slow_codec, "+zstd")));
   exchange->set_error_feedback(config.exchange.error_feedback);
   exchange->set_chunk_elements(config.exchange.chunk_elements);
   // Without feedback nothing decays, and a decay of 1 is what a run without the field has.

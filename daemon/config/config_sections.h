@@ -114,6 +114,7 @@ struct RunConfig {
   struct Exchange {               // [exchange]
     std::string codec = "int8";   // of updates; "+zstd" may follow
     std::string upper_codec;      // of means, as codec; empty: codec
+    std::string slow_codec;       // of updates over slow lines; empty: codec
     bool error_feedback = false;  // with topk and int2, where the file does not say: true
     uint32_t chunk_elements = 65536;
     std::string plan = "auto";         // "flat"; "regions": each averages first; "auto": the faster

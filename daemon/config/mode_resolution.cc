@@ -153,6 +153,7 @@ absl::StatusOr<v1::RunSpec> SpecOf(const Config& config, const v1::RunSpec* made
   exchange->set_zstd(made->exchange().zstd());
   exchange->set_upper_codec(made->exchange().upper_codec());
   exchange->set_upper_zstd(made->exchange().upper_zstd());
+  exchange->set_slow_codec(made->exchange().slow_codec());
   const v1::RunSpec now = why.ok() ? MakeRunSpec(resolved) : v1::RunSpec();
   using google::protobuf::util::MessageDifferencer;
   const bool same = why.ok() && MessageDifferencer::Equals(now.mode(), spec.mode()) &&

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/check.h"
+#include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
@@ -96,7 +97,9 @@ absl::Status EtcdStore::Commit(const std::vector<rpc::RequestOp>& operations,
   }
   rpc::TxnRequest request;
   term_->AddCompares(&request);
-  AddFollows(LastCommitKey(prefix_), *last_commit_, &request);
+  if (!Planted(PlantedBug::kNoFence)) {
+    AddFollows(LastCommitKey(prefix_), *last_commit_, &request);
+  }
   for (const std::string& key : fresh) {
     rpc::Compare* const compare = request.add_compare();
     compare->set_key(key);

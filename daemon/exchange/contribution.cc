@@ -131,11 +131,9 @@ uint64_t PeerPart(absl::string_view peer) {
   return part;
 }
 
-Rounding ContributionRounding(const v1::RunSpec& spec, absl::string_view peer,
+Rounding ContributionRounding(const v1::RunSpec& spec, const Codec& codec, absl::string_view peer,
                               uint64_t first_sample) {
-  const absl::StatusOr<const Codec*> codec = FindCodec(spec.exchange().codec());
-  if (!spec.exchange().stochastic_rounding() || !codec.ok() ||
-      !(*codec)->has_stochastic_rounding()) {
+  if (!spec.exchange().stochastic_rounding() || !codec.has_stochastic_rounding()) {
     return Rounding();
   }
   return {true, RoundingKey(spec.seed(), first_sample, PeerPart(peer))};

@@ -110,8 +110,8 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
 uint64_t PeerPart(absl::string_view peer);
 
 // How a peer rounds the update that it trained on these samples: no two updates share the key.
-// To nearest where the run's codec of updates has nothing else.
-Rounding ContributionRounding(const v1::RunSpec& spec, absl::string_view peer,
+// To nearest where what encodes it has nothing else.
+Rounding ContributionRounding(const v1::RunSpec& spec, const Codec& codec, absl::string_view peer,
                               uint64_t first_sample);
 
 }  // namespace atolld

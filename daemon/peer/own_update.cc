@@ -170,12 +170,14 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
   auto made = std::make_shared<Encoded>();
   auto status = std::make_shared<absl::Status>();
   const bool feedback = spec_.exchange().error_feedback();
-  const Rounding rounding = ContributionRounding(spec_, self_, trained.first_sample);
+  const Codec* const codec = EncoderOf(spec_.exchange(), trained.slow_codec).value();
+  const Rounding rounding = ContributionRounding(spec_, *codec, self_, trained.first_sample);
+  made->slow_codec = trained.slow_codec;
   const uint64_t version = keeper_.version() + 1;
   keeper_.RunExclusive(
       [made, status, feedback, rounding, trained, privacy = privacy_, key = std::move(key),
-       masked = spec_.privacy().masked(), residual = residual_.values(),
-       codec = codecs_.updates.codec, decay = FeedbackDecay(spec_), grid = keeper_.grid(),
+       masked = spec_.privacy().masked(), residual = residual_.values(), codec,
+       decay = FeedbackDecay(spec_), grid = keeper_.grid(),
        covers = keeper_.fragments().Of(version), memory = keeper_.memory()] {
         absl::Span<const float> values = memory->update();
         std::vector<float> fragment;
@@ -220,6 +222,7 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
 
 void OwnUpdate::Hold(Encoded encoded, v1::Ready ready, bool missed) {
   if (!encoded.plain) ready.set_contribution_root(ToBytes(encoded.contribution->root));
+  ready.set_slow_codec(encoded.slow_codec);
   held_ = Held{std::move(encoded), std::move(ready), missed};
   if (Planted(PlantedBug::kResidualChangedAtSend)) residual_.Forget();
 }

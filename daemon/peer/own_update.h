@@ -74,9 +74,10 @@ class OwnUpdate {
   struct Trained {
     uint64_t first_sample = 0;  // of those that it was trained on
     // With differential privacy:
-    double clip = 0;       // to scale it down to; 0: as the run says
-    uint32_t parties = 0;  // whose mean it is, each clipped already; 0: its own, which is not
-    uint32_t within = 0;   // of how many of those the update was no longer
+    double clip = 0;          // to scale it down to; 0: as the run says
+    uint32_t parties = 0;     // whose mean it is, each clipped already; 0: its own, which is not
+    uint32_t within = 0;      // of how many of those the update was no longer
+    bool slow_codec = false;  // to be encoded as those behind slow lines do
   };
   // An update whose values are kept as they are, since every attempt masks them anew.
   struct Plain {
@@ -90,6 +91,7 @@ class OwnUpdate {
                                    // of the entry's values
     double clip = 0;               // where it follows a quantile: that was used
     double within = 0;             // and Ready.within
+    bool slow_codec = false;       // as it was asked for
     std::optional<Plain> plain{};  // only where updates are masked
   };
 

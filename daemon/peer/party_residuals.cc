@@ -57,7 +57,8 @@ absl::Status PartyResiduals::Apply(uint32_t party, bool taken, uint64_t version,
   ASSIGN_OR_RETURN(const LevelCodecs codecs, CodecsOf(spec_.exchange()));
   const Codec& codec = *codecs.updates.codec;
   const ChunkGrid grid(update.size(), spec_.exchange().chunk_elements());
-  const Rounding rounding = ContributionRounding(spec_, absl::StrCat(peer_, "/", party), version);
+  const Rounding rounding =
+      ContributionRounding(spec_, codec, absl::StrCat(peer_, "/", party), version);
   ASSIGN_OR_RETURN(const Contribution sent, EncodeContribution(grid, codec, rounding, update));
   std::vector<float> lost(update.begin(), update.end());
   for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {

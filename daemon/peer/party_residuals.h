@@ -1,5 +1,6 @@
 // Error feedback of virtual parties: each loses by the run's codec what a peer of its own would
-// lose, and carries it into its next update.
+// lose, and carries it into its next update. (What the codec of slow lines loses beyond that is of
+// their mean, and of nobody's update.)
 //
 //   a = update + decay * residual;  what is averaged: q = Decode(Encode(a))
 //   residual of the next time = a - q where an entry has taken the round's mean, else as before

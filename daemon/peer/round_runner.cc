@@ -224,6 +224,7 @@ void RoundRunner::EncodeWaiting() {
       assigned_->samples().empty() ? boundary.version() : assigned_->samples(0).first();
   trained.clip = double{absl::bit_cast<float>(assigned_->clip_bits())};
   trained.parties = boundary.parties();
+  trained.slow_codec = assigned_->slow_codec();
   trained.within = boundary.within();
   own_.Encode(trained, [this, boundary, id = training_id_](const absl::Status& status,
                                                            OwnUpdate::Encoded encoded) {

@@ -61,6 +61,7 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
     contributor->set_scale_bits(member.scale_bits());
     if (terms.parties) contributor->set_parties(terms.parties(member.peer()));
     if (terms.age && CountsAges(terms.spec)) contributor->set_age(terms.age(member.peer()));
+    if (terms.slow_codec) contributor->set_slow_codec(terms.slow_codec(member.peer()));
     if (terms.base) {
       header.set_base_version(std::min(header.base_version(), terms.base(member.peer())));
     }

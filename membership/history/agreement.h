@@ -32,6 +32,8 @@ struct HeaderTerms {
   const v1::EntryHeader* previous = nullptr;  // null: there is none
   // The state that an update was formed against; null: each against the one before the entry
   std::function<uint64_t(const std::string& peer)> base = nullptr;
+  // Whether its update was in the run's slow_codec; null: none was
+  std::function<bool(const std::string& peer)> slow_codec = nullptr;
 };
 
 // Whether the plan's updates are measured from the mean of the entry before; they are not where the

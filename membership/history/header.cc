@@ -93,6 +93,11 @@ absl::Status CheckContributors(const v1::RunSpec& spec, const v1::EntryHeader& h
       return absl::InvalidArgumentError(
           absl::StrCat("contributor ", contributor.peer(), ": it tells an age, and no age counts"));
     }
+    if (contributor.slow_codec() && spec.exchange().slow_codec().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("contributor ", contributor.peer(),
+                       ": its update has a slow codec, and the run has none"));
+    }
     if (spec.data().private_() && contributor.samples_size() > 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "contributor ", contributor.peer(), ": it names samples, and the run's data is private"));
@@ -440,6 +445,16 @@ void AddAges(const v1::EntryHeader& header, DigestBuilder& builder) {
   }
 }
 
+void AddSlowCodecs(const v1::EntryHeader& header, DigestBuilder& builder) {
+  const bool any = std::any_of(header.contributors().begin(), header.contributors().end(),
+                               [](const v1::Contributor& one) { return one.slow_codec(); });
+  if (!any) return;
+  builder.Bytes("slow_codecs");
+  for (const v1::Contributor& contributor : header.contributors()) {
+    builder.U64(contributor.slow_codec() ? 1 : 0);
+  }
+}
+
 void AddJudgement(const v1::ExchangeSpec& exchange, DigestBuilder& builder) {
   if (exchange.aggregation().empty() && exchange.faulty() == 0 && exchange.clip_bits() == 0 &&
       exchange.clipping_steps() == 0 && exchange.audit_share_bits() == 0) {
@@ -502,6 +517,9 @@ absl::Status CheckGenesis(const v1::Genesis& genesis) {
   if (spec.exchange().stochastic_rounding() && !codecs.updates.codec->has_stochastic_rounding() &&
       !codecs.means.codec->has_stochastic_rounding()) {
     return absl::InvalidArgumentError(absl::StrCat(codecs.name(), " has no stochastic rounding"));
+  }
+  if (!spec.exchange().slow_codec().empty() && spec.privacy().masked()) {
+    return absl::InvalidArgumentError("masked updates have no codec, so none for slow lines");
   }
   RETURN_IF_ERROR(RuleOf(spec.exchange()).status());
   const uint32_t decay_bits = spec.exchange().feedback_decay_bits();
@@ -658,6 +676,7 @@ Digest HeaderDigest(const v1::EntryHeader& header) {
     builder.Bytes("fragment").U64(header.fragment()).U64(header.fragments());
   }
   AddAges(header, builder);
+  AddSlowCodecs(header, builder);
   return builder.Finish();
 }
 
@@ -684,6 +703,8 @@ Digest GenesisDigest(const v1::Genesis& genesis) {
   AddFiles(spec, builder);
   AddLineage(spec, builder);
   AddFederation(spec, builder);
+  const std::string& slow_codec = spec.exchange().slow_codec();
+  if (!slow_codec.empty()) builder.Bytes("slow_codec").Bytes(slow_codec);
   return builder.Finish();
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
+#include "compression/either_codec.h"
 #include "compression/ring_sum_codec.h"
 
 namespace atolld {
@@ -23,11 +24,23 @@ double EncodedBytes(uint64_t values, uint32_t chunk_elements, const Codec& codec
 absl::StatusOr<LevelCodecs> CodecsOf(const v1::ExchangeSpec& exchange) {
   ASSIGN_OR_RETURN(const Codec* const updates, FindCodec(exchange.codec()));
   LevelCodecs codecs{{updates, exchange.zstd()}, {updates, exchange.zstd()}};
-  if (exchange.upper_codec().empty()) return codecs;
-  ASSIGN_OR_RETURN(const Codec* const means, FindCodec(exchange.upper_codec()));
-  RETURN_IF_ERROR(CheckLevels(*updates, *means));
-  codecs.means = {means, exchange.upper_zstd()};
+  if (!exchange.upper_codec().empty()) {
+    ASSIGN_OR_RETURN(const Codec* const means, FindCodec(exchange.upper_codec()));
+    RETURN_IF_ERROR(CheckLevels(*updates, *means));
+    codecs.means = {means, exchange.upper_zstd()};
+  }
+  if (exchange.slow_codec().empty()) return codecs;
+  ASSIGN_OR_RETURN(const Codec* const slow, FindCodec(exchange.slow_codec()));
+  RETURN_IF_ERROR(CheckSlowCodec(codecs, *slow));
+  codecs.updates.codec = &FindEitherCodec(*updates, *slow, false);
   return codecs;
+}
+
+absl::StatusOr<const Codec*> EncoderOf(const v1::ExchangeSpec& exchange, bool slow) {
+  ASSIGN_OR_RETURN(const Codec* const updates, FindCodec(exchange.codec()));
+  if (exchange.slow_codec().empty()) return updates;
+  ASSIGN_OR_RETURN(const Codec* const other, FindCodec(exchange.slow_codec()));
+  return &FindEitherCodec(*updates, *other, slow);
 }
 
 absl::StatusOr<LevelCodecs> CarriedCodecsOf(const v1::RunSpec& spec) {
@@ -67,7 +80,9 @@ absl::StatusOr<AggregationRule> RuleOf(const v1::ExchangeSpec& exchange) {
 }
 
 std::string CodecText(const v1::ExchangeSpec& exchange) {
-  const std::string updates = absl::StrCat(exchange.codec(), exchange.zstd() ? "+zstd" : "");
+  const std::string& slow = exchange.slow_codec();
+  const std::string updates =
+      absl::StrCat(exchange.codec(), slow.empty() ? "" : "|", slow, exchange.zstd() ? "+zstd" : "");
   if (exchange.upper_codec().empty()) return updates;
   return absl::StrCat(updates, "/", exchange.upper_codec(), exchange.upper_zstd() ? "+zstd" : "");
 }

@@ -15,8 +15,12 @@
 
 namespace atolld {
 
-// INVALID_ARGUMENT: a codec is not known, or the two do not go together.
+// That of updates decodes all of them, whoever has encoded them. INVALID_ARGUMENT: a codec is not
+// known, or two do not go together.
 absl::StatusOr<LevelCodecs> CodecsOf(const v1::ExchangeSpec& exchange);
+
+// What encodes an update, of a peer whose line is slow or not. INVALID_ARGUMENT as CodecsOf.
+absl::StatusOr<const Codec*> EncoderOf(const v1::ExchangeSpec& exchange, bool slow);
 
 // Of what an exchange carries: those two, or, where updates are masked, sums of ring elements at
 // both levels. INVALID_ARGUMENT: as CodecsOf.
@@ -25,7 +29,8 @@ absl::StatusOr<LevelCodecs> CarriedCodecsOf(const v1::RunSpec& spec);
 // The codec of payloads. Of a spec that CheckGenesis has passed.
 const Codec& PayloadCodec(const v1::ExchangeSpec& exchange);
 
-// "int8+zstd", or "bf16/int4": updates, means. Whatever the names are.
+// "int8+zstd", or "bf16/int4": updates, means; "int8|int4": updates, and those over slow lines.
+// Whatever the names are.
 std::string CodecText(const v1::ExchangeSpec& exchange);
 
 // What the codecs make of the vector.

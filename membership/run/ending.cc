@@ -355,13 +355,7 @@ void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluato
     }
     if (!peer) {
       if (evaluation_->FoundNone(*share) == 0) return;  // nobody has answered who could
-      // One alone is not believed while somebody else is here who may yet find a loss.
-      const auto& all = members.roster().members();
-      const bool others = std::any_of(all.begin(), all.end(), [&](const auto& entry) {
-        return entry.second.present() && !entry.second.aggregator &&
-               !evaluation_->FoundNone(*share, entry.first);
-      });
-      if (others && evaluation_->FoundNone(*share) < 2) return;
+      if (evaluation_->FoundNone(*share) < FindersNeeded(*share, members)) return;
       evaluation_->Close(*share);
       continue;
     }
@@ -369,6 +363,20 @@ void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluato
     *message.mutable_evaluate() = evaluation_->Give(now, *share, *peer);
     members.SendTo(*peer, std::move(message), out);
   }
+}
+
+// How many must have found no loss for a share before that is believed. Two, while somebody else is
+// here who may yet find one. One is enough where one alone makes a round; else those who are dead
+// may come back, and without them there is no round anyway.
+size_t Ending::FindersNeeded(uint32_t share, const Members& members) const {
+  size_t needed = 1;
+  for (const auto& [peer, member] : members.roster().members()) {
+    if (member.aggregator || evaluation_->FoundNone(share, peer)) continue;
+    if (member.present()) return 2;
+    const bool gone = member.state == MemberState::kLeft || member.state == MemberState::kEvicted;
+    if (!gone && settings_.round.quorum > 1) needed = 2;
+  }
+  return needed;
 }
 
 void Ending::OnEvaluated(absl::Time now, const std::string& peer, const v1::Evaluated& evaluated,

@@ -158,6 +158,7 @@ class Ending {
   void GiveShares(absl::Time now, const std::vector<std::string>& evaluators,
                   const Members& members, const Round& round, RunOutput* out);
   absl::Duration Patience(const Round& round) const;
+  size_t FindersNeeded(uint32_t share, const Members& members) const;
   void CloseOld(absl::Time now, const Round& round, bool due, Ledger* ledger, RunOutput* out);
   void AskOwn(absl::Time now, const Members& members, const Round& round, RunOutput* out);
   // Somebody will hold the version in a moment, and is to be asked for its own losses.

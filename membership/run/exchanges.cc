@@ -4,12 +4,15 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/words.h"
 #include "membership/history/agreement.h"
@@ -138,6 +141,34 @@ bool MayCommitAlone(const std::string& peer, const Round& round, const Ledger& l
   return round.alone() && !members.AnotherHolds(peer, ledger.version());
 }
 
+// What their lines up carry, as far as it is known: what was seen of a line that had room is what
+// was asked of it.
+std::map<std::string, double> RatesUp(const std::vector<KnownPeer>& peers,
+                                      const LinkEstimates& estimates) {
+  std::map<std::string, double> rates;
+  for (const KnownPeer& one : peers) {
+    const double seen = estimates.HadRoom(one.peer) ? 0 : estimates.Up(one.peer);
+    const bool both = seen > 0 && one.up_rate > 0;
+    rates[one.peer] = both ? std::min(seen, one.up_rate) : std::max(seen, one.up_rate);
+  }
+  return rates;
+}
+
+std::string Megabits(double bytes_per_second) {
+  return absl::StrFormat("%.1f Mbit/s", 8e-6 * bytes_per_second);
+}
+
+void SaySlowLines(const v1::ExchangeSpec& exchange, const std::vector<SlowLines::Change>& changes,
+                  RunOutput* out) {
+  if (exchange.slow_codec().empty()) return;
+  for (const SlowLines::Change& change : changes) {
+    out->Say(absl::StrCat("peer ", change.peer, " sends its updates in ",
+                          change.slow ? exchange.slow_codec() : exchange.codec(),
+                          " from its next training on: its line carries ", Megabits(change.rate),
+                          " up, the median ", Megabits(change.median)));
+  }
+}
+
 }  // namespace
 
 std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
@@ -156,6 +187,7 @@ std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
     peers.push_back({member.peer, member.region, static_cast<double>(member.up_rate),
                      static_cast<double>(member.down_rate), reduces[i]});
   }
+  slow_changes_ = slow_lines_.Update(RatesUp(peers, estimates_));
   vector_bytes_ = std::max(size.update_bytes, size.mean_bytes);
   chunks_ = static_cast<uint32_t>((terms->parameters + terms->chunk_elements - 1) /
                                   terms->chunk_elements);
@@ -316,6 +348,7 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
       planner_.Plan(std::as_const(*members).roster(), settings_.encoded_size(terms.parameters),
                     &terms, &contributors);
   if (!change.empty()) out->Say(absl::StrCat("round ", round.version(), ": ", change));
+  SaySlowLines(ledger.spec().exchange(), planner_.TakeSlowChanges(), out);
   terms.audit_share = absl::bit_cast<float>(ledger.spec().exchange().audit_share_bits());
   terms.previous_header_digest = ledger.digest();
   terms.draw_nonce = settings_.draw_nonce;
@@ -431,6 +464,11 @@ v1::EntryHeader Exchanges::Decide(const Ledger& ledger, const LeaseBook& leases,
   terms.squared_mean = ToldSquaredMean(last_->agreement(), last_->votes());
   terms.previous = ledger.header() ? &*ledger.header() : nullptr;
   terms.base = [&](const std::string& peer) { return contributions_.at(peer).base_version(); };
+  if (!ledger.spec().exchange().slow_codec().empty()) {
+    terms.slow_codec = [&](const std::string& peer) {
+      return contributions_.at(peer).slow_codec();
+    };
+  }
   return MakeHeader(terms, last_->plan(), last_->agreement());
 }
 
@@ -557,6 +595,12 @@ void Exchanges::Show(const std::string& peer, v1::PeerStatus* status) const {
   status->set_up_bytes_per_second(planner_.estimates().Up(peer));
   status->set_down_bytes_per_second(planner_.estimates().Down(peer));
   judge_.Show(peer, status);
+}
+
+void Exchanges::TellCodec(const v1::RunSpec& spec, const std::string& peer,
+                          v1::Train* train) const {
+  if (spec.exchange().slow_codec().empty()) return;
+  train->set_slow_codec(planner_.slow_lines().Has(peer));
 }
 
 void Exchanges::Show(v1::RunStatus* status) const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +20,7 @@
 #include "membership/planning/link_status.h"
 #include "membership/planning/plan_choice.h"
 #include "membership/planning/reduction_plan.h"
+#include "membership/planning/slow_lines.h"
 #include "membership/run/exchange_round.h"
 #include "membership/run/gradient_noise.h"
 #include "membership/run/leases.h"
@@ -49,6 +51,9 @@ class ExchangePlanner {
   std::string Plan(const Roster& roster, const EncodedSize& size, ExchangeTerms* terms,
                    std::vector<ExchangeContributor>* contributors);
   const ChosenPlan& chosen() const { return chosen_; }  // of the last Plan
+  // Whose line is slow, as the last Plan knew the lines, and what has changed with it.
+  const SlowLines& slow_lines() const { return slow_lines_; }
+  std::vector<SlowLines::Change> TakeSlowChanges() { return std::exchange(slow_changes_, {}); }
 
   // A vote has come so long after the exchange's plan was made.
   void NoteVote(const ExchangeRound& exchange, const std::string& peer, const v1::Vote& vote,
@@ -64,6 +69,8 @@ class ExchangePlanner {
  private:
   LinkEstimates estimates_;
   std::vector<v1::LinkStatus> counted_on_, links_;
+  SlowLines slow_lines_;
+  std::vector<SlowLines::Change> slow_changes_;
   PlanChoice choice_;
   ChosenPlan chosen_;
   double vector_bytes_ = 0;  // in the larger of its forms
@@ -104,6 +111,8 @@ class Exchanges {
   const LinkEstimates& estimates() const { return planner_.estimates(); }
   void Show(const std::string& peer, v1::PeerStatus* status) const;  // its lines and its updates
   void Show(v1::RunStatus* status) const;  // the links between regions, and the noise
+  // In which codec the peer is to send what it trains now.
+  void TellCodec(const v1::RunSpec& spec, const std::string& peer, v1::Train* train) const;
 
   // FAILED_PRECONDITION: nobody can reduce for these, and why. Updates with masks only contributors
   // reduce.

@@ -22,7 +22,8 @@ std::string WhyNever(const v1::ExchangeSpec& exchange) {
   if (!rule.empty() && rule != "mean") {
     return absl::StrCat("rule ", rule, " is no mean");
   }
-  for (const std::string& codec : {exchange.codec(), exchange.upper_codec()}) {
+  for (const std::string& codec :
+       {exchange.codec(), exchange.slow_codec(), exchange.upper_codec()}) {
     if (!KeepsLength(codec)) return absl::StrCat("codec ", codec, " changes updates' lengths");
   }
   return "";

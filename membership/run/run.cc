@@ -534,6 +534,7 @@ void Run::GiveTraining(absl::Time now, const std::vector<std::string>& peers, bo
         ahead ? training_.AssignAhead(now, peers[i], ledger_.epoch(), steps[i], spec)
               : training_.Assign(now, peers[i], ledger_.epoch(), steps[i], spec);
     ledger_.budget().Tell(message.mutable_train());
+    exchanges_.TellCodec(spec, peers[i], message.mutable_train());
     members_.SendTo(peers[i], std::move(message), &out_);
   }
 }

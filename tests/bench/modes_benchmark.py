@@ -19,10 +19,12 @@ peer each, just before. The utilisation is the inner steps that were done x that
 time, from the second commit to the last: what the exchange's own work takes from the cores counts
 as lost, and so does all waiting. --fp32-share chooses the steps of a round so that `sync` with
 fp32 comes to about that utilisation, by an exchange that is measured first. Rows: sync fp32, sync
-int8, streaming int4.
+int8, streaming int4. --pin gives the workers the first half of the cores and all others, daemons
+and lab, the second: so no exchange takes time from a step.
 """
 
 import argparse
+import contextlib
 import datetime
 import glob
 import json
@@ -32,6 +34,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAB = os.path.join(HERE, "..", "wan", "lab")
@@ -196,6 +199,46 @@ def seconds_of_step(options):
     return statistics.median(together)
 
 
+def tasks_of_workers():
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path, encoding="utf-8") as source:
+                if source.read().strip() == "atoll-worker":
+                    yield from map(int, os.listdir(os.path.join(os.path.dirname(path), "task")))
+        except OSError:
+            continue  # it has ended
+
+
+class Pinned:
+    """While it lasts, workers have cores of their own; what this process starts has the others."""
+
+    def __init__(self):
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2:
+            sys.exit("--pin needs two cores")
+        self.cores, self.workers = set(cores), set(cores[:len(cores) // 2])
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self):
+        while not self.over.wait(0.1):
+            for task in tasks_of_workers():
+                try:
+                    os.sched_setaffinity(task, self.workers)
+                except OSError:
+                    continue
+
+    def __enter__(self):
+        os.sched_setaffinity(0, self.cores - self.workers)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+        os.sched_setaffinity(0, self.cores)
+
+
 def steps_for(options, step_seconds):
     """How many steps a round of `sync` with fp32 must have for --fp32-share of training."""
     with tempfile.TemporaryDirectory(prefix="atoll-modes-") as top:
@@ -210,9 +253,9 @@ def measure_all(options):
     told = {}
     steps, step_seconds = options.steps, seconds_of(options.step_time)
     if options.real:
-        cores = len(os.sched_getaffinity(0))
         step_seconds = seconds_of_step(options)
-        told = {"peers": PEERS, "cores": cores, "cores_a_peer": round(cores / PEERS, 3),
+        told = {"peers": PEERS, "pinned": options.pin,
+                "cores_a_peer": round(options.cores / PEERS, 3),
                 "step_seconds": round(step_seconds, 4)}
         if options.fp32_share:
             steps, lost = steps_for(options, step_seconds)
@@ -241,6 +284,7 @@ def main():
                         help="utilisation of sync with fp32; says the steps in place of --steps")
     for name, value in {"layers": 6, "heads": 6, "width": 384, "context": 64, "batch": 4}.items():
         parser.add_argument(f"--{name}", type=int, default=value, help="of the GPT")
+    parser.add_argument("--pin", action="store_true", help="workers have cores of their own")
     parser.add_argument("--alone-steps", type=int, default=10, help="a round without an exchange")
     parser.add_argument("--alone-rounds", type=int, default=6, help="3 at least")
     options = parser.parse_args()
@@ -249,7 +293,13 @@ def main():
         parser.error("--rounds is 4 at least, and --alone-rounds 3")
     if options.fp32_share and not (options.real and 0 < options.fp32_share < 1):
         parser.error("--fp32-share is above 0 and below 1, and goes with --real")
-    print(json.dumps(measure_all(options), indent=2))
+    if options.pin and not options.real:
+        parser.error("--pin goes with --real")
+    options.cores = len(os.sched_getaffinity(0))
+    with Pinned() if options.pin else contextlib.nullcontext() as pinned:
+        if pinned:
+            options.cores = len(pinned.workers)
+        print(json.dumps(measure_all(options), indent=2))
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ NOT_TYPED = (
     ("docs/benchmarks.md", f"{BENCHMARK}modes_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}data_parallel_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}nanogpt_benchmark.py", MINUTES),
+    ("docs/benchmarks.md", f"{BENCHMARK}flower_benchmark.py", "needs Flower and PyTorch"),
     ("docs/benchmarks.md", f"{BENCHMARK}step_benchmark.py", "needs PyTorch of its own"),
     ("docs/benchmarks.md", f"{BENCHMARK}devices_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}equal_tokens_benchmark.py", MINUTES),

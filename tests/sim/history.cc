@@ -13,6 +13,7 @@
 #include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
+#include "membership/history/run_codecs.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/oracle_fragments.h"
 #include "tests/sim/oracle_rules.h"
@@ -33,7 +34,7 @@ absl::Span<const uint8_t> BytesOfString(const std::string& text) {
 
 // Of the leaves as production makes them of these bytes.
 std::string RootOf(const v1::RunSpec& spec, uint64_t elements, const Oracle::Chunks& chunks) {
-  const Codec& codec = *FindCodec(spec.exchange().codec()).value();
+  const Codec& codec = *CodecsOf(spec.exchange()).value().updates.codec;
   const ChunkGrid grid(elements, spec.exchange().chunk_elements());
   std::vector<Digest> digests;
   std::vector<ChunkNorms> norms;
@@ -295,7 +296,7 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
       values =
           oracle_->WithResidual(std::move(values), oracle_->Covered(ready.version(), residual));
     }
-    Oracle::Chunks chunks = oracle_->Encode(peer, first_sample, values);
+    Oracle::Chunks chunks = oracle_->Encode(peer, first_sample, values, ready.slow_codec());
     if (RootOf(spec_, values.size(), chunks) != ready.contribution_root()) continue;
     made.values.push_back(std::move(values));
     made.residuals.push_back(residual);
@@ -442,6 +443,7 @@ void History::OnAnnounced(const v1::EntryHeader& header) {
                              " are not the oracle's"));
   }
   Settle(header, made);
+  for (const v1::Contributor& one : header.contributors()) slow_updates_ += one.slow_codec();
   oracle_->Step(header, payload);
   const std::string wrong = OracleStepScalars(spec_, header, newest_, oracle_->SquaredMean());
   if (!wrong.empty()) violate_(3, absl::StrCat("header ", header.version(), ": ", wrong));

@@ -78,6 +78,7 @@ class History {
   // peer's own gave way to a fresh one.
   uint64_t guesses() const { return guesses_; }
   uint64_t refreshed_guesses() const { return refreshed_guesses_; }
+  uint64_t slow_updates() const { return slow_updates_; }  // in entries, in the slow lines' codec
   // A header as somebody holds it: its signature is what makes it one of the run's.
   void OnHeld(const std::string& peer, const v1::EntryHeader& header);
   // Of the state at `version`; empty if nobody has announced it.
@@ -161,6 +162,7 @@ class History {
   bool means_go_ = false;
   uint64_t guesses_ = 0;
   uint64_t refreshed_guesses_ = 0;
+  uint64_t slow_updates_ = 0;
   std::map<std::string, Worker> trainers_;
   uint64_t flipped_until_ = 0;
   std::set<std::string> liars_;

@@ -95,6 +95,7 @@ ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk) {
 Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial,
                std::vector<std::vector<size_t>> fragments)
     : update_codec_(spec.exchange().codec()),
+      slow_codec_(spec.exchange().slow_codec()),
       mean_codec_(spec.exchange().upper_codec().empty() ? update_codec_
                                                         : spec.exchange().upper_codec()),
       stochastic_(spec.exchange().stochastic_rounding()),
@@ -149,11 +150,21 @@ bool Oracle::Stochastic(const std::string& codec) const {
   return stochastic_ && (codec == "int8" || codec == "int4");
 }
 
-std::string Oracle::EncodeUpdate(absl::Span<const float> values, uint64_t key) const {
-  const std::vector<uint8_t> bytes = Stochastic(update_codec_)
-                                         ? ReferenceEncodeStochastic(update_codec_, values, key)
-                                         : ReferenceEncode(update_codec_, values);
-  return std::string(bytes.begin(), bytes.end());
+// With two codecs the last byte says which it is.
+std::string Oracle::EncodeUpdate(absl::Span<const float> values, uint64_t key, bool slow) const {
+  const std::string& codec = slow && !slow_codec_.empty() ? slow_codec_ : update_codec_;
+  const std::vector<uint8_t> bytes = Stochastic(codec)
+                                         ? ReferenceEncodeStochastic(codec, values, key)
+                                         : ReferenceEncode(codec, values);
+  std::string encoded(bytes.begin(), bytes.end());
+  if (!slow_codec_.empty()) encoded.push_back(slow ? 1 : 0);
+  return encoded;
+}
+
+std::vector<float> Oracle::DecodeUpdate(const std::string& bytes, size_t elements) const {
+  if (slow_codec_.empty()) return Decode(update_codec_, bytes, elements);
+  return Decode(bytes.back() == 1 ? slow_codec_ : update_codec_, bytes.substr(0, bytes.size() - 1),
+                elements);
 }
 
 std::string Oracle::EncodeMean(absl::Span<const float> mean, uint64_t key) const {
@@ -166,7 +177,7 @@ std::string Oracle::EncodeMean(absl::Span<const float> mean, uint64_t key) const
 // The chunks' keys differ by chunk, update and peer; a peer's part is the head of its name's
 // digest.
 Oracle::Chunks Oracle::Encode(const std::string& peer, uint64_t first_sample,
-                              absl::Span<const float> values) const {
+                              absl::Span<const float> values, bool slow) const {
   for (const float value : values) {
     if (!std::isfinite(value)) return {};
   }
@@ -175,7 +186,7 @@ Oracle::Chunks Oracle::Encode(const std::string& peer, uint64_t first_sample,
   for (size_t chunk = 0; chunk < Count(values.size()); ++chunk) {
     chunks.push_back(
         EncodeUpdate(values.subspan(chunk * chunk_elements_, Elements(values.size(), chunk)),
-                     ReferenceKey(seed_, first_sample, part, chunk)));
+                     ReferenceKey(seed_, first_sample, part, chunk), slow));
   }
   return chunks;
 }
@@ -192,7 +203,10 @@ std::vector<float> Oracle::WithResidual(std::vector<float> update,
 double Oracle::SquaredNorm(const Chunks& chunks, size_t values) const {
   double sum = 0;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    sum = sum + SquaredNormOf(update_codec_, chunks[chunk], Elements(values, chunk));
+    const size_t elements = Elements(values, chunk);
+    sum =
+        sum + (slow_codec_.empty() ? SquaredNormOf(update_codec_, chunks[chunk], elements)
+                                   : OracleSquares(DecodeUpdate(chunks[chunk], elements), nullptr));
   }
   return sum;
 }
@@ -202,7 +216,7 @@ double Oracle::SquaredDistance(const Chunks& chunks) const {
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
     const size_t elements = Elements(theta_.size(), chunk);
     const std::vector<float> centre = CentreOf(chunk, elements);
-    sum = sum + OracleSquares(Decode(update_codec_, chunks[chunk], elements), &centre);
+    sum = sum + OracleSquares(DecodeUpdate(chunks[chunk], elements), &centre);
   }
   return sum;
 }
@@ -239,7 +253,7 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
       const v1::Contributor& contributor = header.contributors(static_cast<int>(i));
       const float own = FloatOf(contributor.weight_bits());
       weight = weight + own;
-      members.push_back({Decode(update_codec_, (*contributions[i])[chunk], elements), own,
+      members.push_back({DecodeUpdate((*contributions[i])[chunk], elements), own,
                          contributor.scale_bits() == 0 ? 1 : FloatOf(contributor.scale_bits())});
     }
     if (group == nullptr) {
@@ -483,10 +497,10 @@ std::vector<float> Oracle::Guess(const v1::OuterSpec& outer, const Chunks& now, 
   Oracle next = *this;
   for (size_t chunk = 0; chunk < Count(theta_.size()); ++chunk) {
     const size_t elements = Elements(theta_.size(), chunk);
-    const std::vector<float> fresh = Decode(update_codec_, now[chunk], elements);
+    const std::vector<float> fresh = DecodeUpdate(now[chunk], elements);
     const bool known = knows_mean && !mean_.empty();
     const std::vector<float> stale = known && before != nullptr
-                                         ? Decode(update_codec_, before->chunks[chunk], elements)
+                                         ? DecodeUpdate(before->chunks[chunk], elements)
                                          : std::vector<float>();
     for (size_t i = 0; i < elements; ++i) {
       const size_t at = chunk * chunk_elements_ + i;
@@ -508,8 +522,7 @@ std::vector<float> Oracle::Residual(const v1::EntryHeader& header, int position,
   std::vector<float> residual(values.begin(), values.end());
   for (size_t chunk = 0; chunk < Count(values.size()); ++chunk) {
     if (!Bit(SourcesOf(header, chunk).contributors, static_cast<size_t>(position))) continue;
-    const std::vector<float> taken =
-        Decode(update_codec_, sent[chunk], Elements(values.size(), chunk));
+    const std::vector<float> taken = DecodeUpdate(sent[chunk], Elements(values.size(), chunk));
     for (size_t i = 0; i < taken.size(); ++i) {
       float& value = residual[chunk * chunk_elements_ + i];
       value = value - taken[i];

@@ -43,8 +43,9 @@ class Oracle {
 
   // What a peer sends of an update that was trained on samples from `first_sample` on. No chunks if
   // a value is not finite.
-  Chunks Encode(const std::string& peer, uint64_t first_sample,
-                absl::Span<const float> values) const;
+  // `slow`: in the codec of slow lines.
+  Chunks Encode(const std::string& peer, uint64_t first_sample, absl::Span<const float> values,
+                bool slow = false) const;
 
   // a = update + decay x residual.
   std::vector<float> WithResidual(std::vector<float> update,
@@ -105,7 +106,8 @@ class Oracle {
   size_t PlaceOf(uint64_t version, size_t at) const;
   // `key` counts only where the run rounds stochastically and the codec can.
   bool Stochastic(const std::string& codec) const;
-  std::string EncodeUpdate(absl::Span<const float> values, uint64_t key) const;
+  std::string EncodeUpdate(absl::Span<const float> values, uint64_t key, bool slow) const;
+  std::vector<float> DecodeUpdate(const std::string& bytes, size_t elements) const;
   std::string EncodeMean(absl::Span<const float> mean, uint64_t key) const;
   std::vector<float> CentreOf(size_t chunk, size_t elements) const;
   double RingStep(size_t block, bool first_range) const;
@@ -121,6 +123,7 @@ class Oracle {
                           const std::vector<const Chunks*>& contributions, size_t chunk) const;
 
   const std::string update_codec_;
+  const std::string slow_codec_;  // empty: there is none
   const std::string mean_codec_;
   const bool stochastic_;
   const uint64_t seed_;

@@ -13,42 +13,45 @@ namespace {
 struct Name {
   PlantedBug bug;
   const char* text;
+  RunsOfBug runs = {};
 };
 
-constexpr std::array<Name, 33> kNames = {{
-    {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
+const std::array<Name, 35> kNames = {{
+    {PlantedBug::kVoteBeforeFsync, "vote-before-fsync", {"", 25}},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
-    {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
-    {PlantedBug::kAttemptNotChecked, "attempt-not-checked"},
-    {PlantedBug::kResidualChangedAtSend, "residual-changed-at-send"},
-    {PlantedBug::kSumInArrivalOrder, "sum-in-arrival-order"},
-    {PlantedBug::kContributorCountedTwice, "contributor-counted-twice"},
-    {PlantedBug::kLeaseReturnedEarly, "lease-returned-early"},
+    {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart", {"", 6}},
+    {PlantedBug::kAttemptNotChecked, "attempt-not-checked", {"", 14}},
+    {PlantedBug::kResidualChangedAtSend, "residual-changed-at-send", {"", 32}},
+    {PlantedBug::kSumInArrivalOrder, "sum-in-arrival-order", {"", 5}},
+    {PlantedBug::kContributorCountedTwice, "contributor-counted-twice", {"", 8}},
+    {PlantedBug::kLeaseReturnedEarly, "lease-returned-early", {"", 18}},
     {PlantedBug::kJoinerSkipsBuffer, "joiner-skips-buffer"},
-    {PlantedBug::kStragglerNotRebased, "straggler-not-rebased"},
-    {PlantedBug::kPartialsOverlap, "partials-overlap"},
-    {PlantedBug::kQuorumOffByOne, "quorum-off-by-one"},
-    {PlantedBug::kHeaderChainNotChecked, "header-chain-not-checked"},
-    {PlantedBug::kDeadlineFromWallClock, "deadline-from-wall-clock"},
-    {PlantedBug::kMeansRoundedAsUpdates, "means-rounded-as-updates"},
-    {PlantedBug::kScaleNotApplied, "scale-not-applied"},
-    {PlantedBug::kCentreForgotten, "centre-forgotten"},
-    {PlantedBug::kSignatureNotChecked, "signature-not-checked"},
-    {PlantedBug::kAuditorsTooKind, "auditors-too-kind"},
-    {PlantedBug::kAccuserBelieved, "accuser-believed"},
-    {PlantedBug::kAccusedReducerDropped, "accused-reducer-dropped"},
-    {PlantedBug::kThinEntryTaken, "thin-entry-taken"},
-    {PlantedBug::kAddressTaken, "address-taken"},
-    {PlantedBug::kEpochBelieved, "epoch-believed"},
-    {PlantedBug::kVersionBelieved, "version-believed"},
-    {PlantedBug::kLossOfAnybody, "loss-of-anybody"},
-    {PlantedBug::kEvaluationWaitedFor, "evaluation-waited-for"},
+    {PlantedBug::kStragglerNotRebased, "straggler-not-rebased", {"", 4}},
+    {PlantedBug::kPartialsOverlap, "partials-overlap", {"", 23}},
+    {PlantedBug::kQuorumOffByOne, "quorum-off-by-one", {"", 18}},
+    {PlantedBug::kHeaderChainNotChecked, "header-chain-not-checked", {"", 245}},
+    {PlantedBug::kDeadlineFromWallClock, "deadline-from-wall-clock", {"", 84}},
+    {PlantedBug::kMeansRoundedAsUpdates, "means-rounded-as-updates", {"", 43}},
+    {PlantedBug::kScaleNotApplied, "scale-not-applied", {"", 2}},
+    {PlantedBug::kCentreForgotten, "centre-forgotten", {"", 28}},
+    {PlantedBug::kSignatureNotChecked, "signature-not-checked", {"", 139}},
+    {PlantedBug::kAuditorsTooKind, "auditors-too-kind", {"", 82}},
+    {PlantedBug::kAccuserBelieved, "accuser-believed", {"", 49}},
+    {PlantedBug::kAccusedReducerDropped, "accused-reducer-dropped", {"", 11}},
+    {PlantedBug::kThinEntryTaken, "thin-entry-taken", {"", 106}},
+    {PlantedBug::kAddressTaken, "address-taken", {"", 50}},
+    {PlantedBug::kEpochBelieved, "epoch-believed", {"", 114}},
+    {PlantedBug::kVersionBelieved, "version-believed", {"", 100}},
+    {PlantedBug::kLossOfAnybody, "loss-of-anybody", {"", 27}},
+    {PlantedBug::kEvaluationWaitedFor, "evaluation-waited-for", {"", 6}},
     {PlantedBug::kRosterChangeLost, "roster-change-lost"},
-    {PlantedBug::kMaskedWeightsIgnored, "masked-weights-ignored"},
-    {PlantedBug::kFragmentStepsAll, "fragment-steps-all"},
-    {PlantedBug::kAgeNotWeighed, "age-not-weighed"},
-    {PlantedBug::kAheadSpendsBoth, "ahead-spends-both"},
-    {PlantedBug::kGuessKeepsStale, "guess-keeps-stale"},
+    {PlantedBug::kMaskedWeightsIgnored, "masked-weights-ignored", {"", 25}},
+    {PlantedBug::kFragmentStepsAll, "fragment-steps-all", {"", 32}},
+    {PlantedBug::kAgeNotWeighed, "age-not-weighed", {"", 7}},
+    {PlantedBug::kAheadSpendsBoth, "ahead-spends-both", {"", 7}},
+    {PlantedBug::kGuessKeepsStale, "guess-keeps-stale", {"", 14}},
+    {PlantedBug::kNoFence, "no-fence", {"etcd", 34}},
+    {PlantedBug::kStaleLease, "stale-lease", {"etcd", 2}},
 }};
 
 }  // namespace
@@ -57,6 +60,13 @@ std::string PlantedBugNames() {
   std::string names;
   for (const Name& name : kNames) absl::StrAppend(&names, name.text, "\n");
   return names;
+}
+
+RunsOfBug FindRunsOfBug(absl::string_view text) {
+  for (const Name& name : kNames) {
+    if (text == name.text) return name.runs;
+  }
+  return {};
 }
 
 absl::Status PlantBug(absl::string_view text) {

@@ -45,6 +45,7 @@ struct Totals {
   uint64_t liars_evicted = 0;
   uint64_t guesses = 0;
   uint64_t refreshed = 0;
+  uint64_t slow_updates = 0;
   uint64_t twice = 0;
   uint64_t terms = 0;  // of leaders, where several coordinators share a store
   std::array<uint64_t, kFaultKinds> planned{};
@@ -105,6 +106,7 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
   totals->liars_evicted += result.liars_evicted;
   totals->guesses += result.guesses;
   totals->refreshed += result.refreshed;
+  totals->slow_updates += result.slow_updates;
   totals->twice += twice ? 1 : 0;
   totals->terms += result.terms;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
@@ -116,11 +118,11 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
 
 // A job's lines to its parent: "begin POSITION", then "end POSITION FIELDS... | FAILURE".
 std::string Encode(size_t position, const SwarmResult& result) {
-  std::string line = absl::StrCat("end ", position, " ", result.events, " ", result.rounds, " ",
-                                  result.counts() ? 1 : 0, " ", result.judged ? 1 : 0, " ",
-                                  result.stranded, " ", result.hostile_acts > 0 ? 1 : 0, " ",
-                                  result.lies_committed, " ", result.liars_evicted, " ",
-                                  result.guesses, " ", result.refreshed, " ", result.terms);
+  std::string line = absl::StrCat(
+      "end ", position, " ", result.events, " ", result.rounds, " ", result.counts() ? 1 : 0, " ",
+      result.judged ? 1 : 0, " ", result.stranded, " ", result.hostile_acts > 0 ? 1 : 0, " ",
+      result.lies_committed, " ", result.liars_evicted, " ", result.guesses, " ", result.refreshed,
+      " ", result.slow_updates, " ", result.terms);
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     absl::StrAppend(&line, " ", result.planned[kind], " ", result.landed[kind]);
   }
@@ -141,9 +143,10 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   uint64_t liars_evicted = 0;
   uint64_t guesses = 0;
   uint64_t refreshed = 0;
+  uint64_t slow_updates = 0;
   uint64_t terms = 0;
   fields >> events >> rounds >> counted >> judged >> stranded >> hostile >> lies_committed >>
-      liars_evicted >> guesses >> refreshed >> terms;
+      liars_evicted >> guesses >> refreshed >> slow_updates >> terms;
   ++totals->seeds;
   totals->events += events;
   totals->rounds += rounds;
@@ -155,6 +158,7 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   totals->liars_evicted += liars_evicted;
   totals->guesses += guesses;
   totals->refreshed += refreshed;
+  totals->slow_updates += slow_updates;
   totals->twice += twice ? 1 : 0;
   totals->terms += terms;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
@@ -321,12 +325,12 @@ void PrintJson(const Totals& totals, double seconds) {
       "{\"seeds\": %d, \"failed\": %d, \"twice\": %d, \"events\": %d, \"rounds\": %d, "
       "\"counted\": %d, \"judged\": %d, \"stranded\": %d, \"hostile\": %d, "
       "\"lies_committed\": %d, \"liars_evicted\": %d, \"guesses\": %d, \"refreshed\": %d, "
-      "\"terms\": %d, "
+      "\"slow_updates\": %d, \"terms\": %d, "
       "\"seconds\": %.3f, \"faults\": {%s}}\n",
       totals.seeds, totals.failures.size(), totals.twice, totals.events, totals.rounds,
       totals.counted, totals.judged, totals.stranded, totals.hostile, totals.lies_committed,
-      totals.liars_evicted, totals.guesses, totals.refreshed, totals.terms, seconds,
-      absl::StrJoin(kinds, ", "));
+      totals.liars_evicted, totals.guesses, totals.refreshed, totals.slow_updates, totals.terms,
+      seconds, absl::StrJoin(kinds, ", "));
 }
 
 void PrintTotals(const Totals& totals, double seconds) {
@@ -359,6 +363,8 @@ void PrintTotals(const Totals& totals, double seconds) {
       "%d guesses of states were the oracle's, in %d of them a fresh update took the place of a "
       "stale one\n",
       totals.guesses, totals.refreshed);
+  std::cout << absl::StrFormat("%d updates in entries were in the codec of slow lines\n",
+                               totals.slow_updates);
   if (totals.terms > 0) {
     std::cout << absl::StrFormat("coordinators led %d times\n", totals.terms);
   }

@@ -400,6 +400,7 @@ SwarmResult Swarm::Run() {
   result_.lies_committed = cluster_.invariants().history().lies();
   result_.guesses = cluster_.invariants().history().guesses();
   result_.refreshed = cluster_.invariants().history().refreshed_guesses();
+  result_.slow_updates = cluster_.invariants().history().slow_updates();
   result_.violation = cluster_.invariants().violation();
   if (tell_) tell_(cluster_.NewLines());
   return result_;

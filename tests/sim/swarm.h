@@ -37,6 +37,7 @@ struct SwarmResult {
   std::string only_mode;        // as SwarmPlan's
   uint64_t guesses = 0;         // of states, which were the oracle's to the bit
   uint64_t refreshed = 0;       // of these, in which an update took the place of an older one
+  uint64_t slow_updates = 0;    // in entries, in the codec of slow lines
   bool judged = false;          // liveness of a core was
   uint64_t hostile_acts = 0;    // of peers that lie as reducers or auditors
   uint64_t lies_committed = 0;  // versions

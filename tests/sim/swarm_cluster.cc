@@ -139,6 +139,7 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.mode.momentum_clip = plan_.momentum_clip;
   config.exchange.codec = plan_.codec;
   config.exchange.upper_codec = plan_.upper_codec;
+  config.exchange.slow_codec = plan_.slow_codec;
   config.exchange.chunk_elements = plan_.chunk_elements;
   config.exchange.error_feedback = plan_.error_feedback;
   config.membership.outsized = DefaultOutsized(config);

@@ -122,6 +122,18 @@ void DrawUpperCodec(SwarmPlan* plan) {
   plan->stochastic = plan->stochastic || (rounds && Half(own));
 }
 
+// One for slow lines in a third of the seeds; from numbers of its own, as above.
+void DrawSlowCodec(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x736c6f77).Next());
+  if (own.Below(3) != 0) return;
+  const LevelCodecs levels = *ParseLevels(plan->codec, plan->upper_codec);
+  std::vector<std::string> smaller;
+  for (const std::string& name : CodecNames()) {
+    if (CheckSlowCodec(levels, **FindCodec(name)).ok()) smaller.push_back(name);
+  }
+  if (!smaller.empty()) plan->slow_codec = smaller[own.Below(smaller.size())];
+}
+
 // A buffer more in the state of a fourth of the runs, whatever their outer rule.
 bool DrawControl(const SwarmPlan& plan) { return SimMix(plan.seed, 0x636f6e74726f6c) % 4 == 0; }
 
@@ -137,6 +149,7 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
       static_cast<uint32_t>(std::max<uint64_t>(16, (plan->elements + chunks - 1) / chunks));
   DrawCodec(random, plan);
   DrawUpperCodec(plan);
+  DrawSlowCodec(plan);
   if (random.Below(4) == 0) {
     plan->rule = "average";
     plan->learning_rate = 1;
@@ -179,7 +192,8 @@ void DrawPlanner(SwarmPlan* plan) {
   for (SwarmPlan::Machine& peer : plan->peers) {
     if (own.Below(4) == 0) continue;
     peer.bytes_per_second = std::max(least, 5e4 * std::pow(20.0, own.Unit()));
-    peer.tells_limit = own.Below(4) == 0;
+    // What goes by lines needs to know them before the run is over.
+    peer.tells_limit = own.Below(4) == 0 || !plan->slow_codec.empty();
   }
 }
 
@@ -431,7 +445,8 @@ std::string Describe(const SwarmPlan& plan) {
       "%s of %d liars and clip %.2g, %d lie, failure_timeout %s, audits of %g, %d faults",
       plan.peers.size(), plan.founders, plan.quorum, plan.plan, slow, plan.rounds, plan.elements,
       plan.chunk_elements,
-      plan.codec + (plan.upper_codec.empty() ? "" : "/" + plan.upper_codec) +
+      plan.codec + (plan.slow_codec.empty() ? "" : "|" + plan.slow_codec) +
+          (plan.upper_codec.empty() ? "" : "/" + plan.upper_codec) +
           (plan.stochastic ? " rounded stochastically" : ""),
       plan.error_feedback ? " with error feedback" : "",
       plan.control_variates ? plan.rule + " with control variates" : plan.rule, plan.aggregation,
@@ -517,6 +532,7 @@ void DrawMasks(SwarmPlan* plan) {
     plan->codec = "int8";
   }
   if (!ParseLevels(plan->codec, plan->upper_codec).ok()) plan->upper_codec.clear();
+  plan->slow_codec.clear();
   const auto rounds = [](const std::string& codec) {
     return ParseCodecName(codec)->codec->has_stochastic_rounding();
   };

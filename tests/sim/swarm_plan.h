@@ -99,6 +99,7 @@ struct SwarmPlan {
   uint32_t chunk_elements = 100;
   std::string codec = "int8";
   std::string upper_codec;  // of means; empty: codec
+  std::string slow_codec;   // of updates over slow lines; empty: codec
   bool error_feedback = false;
   double feedback_decay = 1;
   bool stochastic = false;  // rounding

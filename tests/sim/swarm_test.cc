@@ -198,6 +198,23 @@ TEST(SwarmTest, GuessesAreJudged) {
   EXPECT_GE(guesses, refreshed);
 }
 
+// If this failed, updates in the codec of slow lines would not be judged beside others.
+TEST(SwarmTest, SomePeersSendInTheCodecOfSlowLines) {
+  uint64_t slow = 0, runs = 0;
+  for (uint64_t seed = 1; slow < 20; ++seed) {
+    ASSERT_LT(seed, 200u) << slow;
+    const SwarmPlan plan = DrawPlan(seed);
+    const bool told = std::any_of(plan.peers.begin(), plan.peers.end(),
+                                  [](const auto& peer) { return peer.tells_limit; });
+    if (plan.slow_codec.empty() || !told || plan.masked) continue;
+    const SwarmResult result = Swarm(plan).Run();
+    EXPECT_FALSE(result.violation) << "seed " << seed << ": " << result.violation->what;
+    slow += result.slow_updates;
+    ++runs;
+  }
+  EXPECT_LT(runs, 20u);
+}
+
 // If this failed, masks would not be tried, or beside what they exclude.
 TEST(SwarmTest, SomeRunsHaveMasks) {
   int masked = 0, with_faults = 0;

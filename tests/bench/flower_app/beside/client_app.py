@@ -28,7 +28,11 @@ def train(message: Message, context: Context):
     model = module.Gpt(vocabulary)
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     seed = 1000 * message.content["config"]["server-round"] + party
-    loss = the_model.train(module, model, piece, config["steps"], seed)
+    state = context.state
+    kept = state["moments"].to_torch_state_dict() if "moments" in state else None
+    loss, kept = the_model.train(module, model, piece, config["steps"], seed, kept)
+    if config["keep"]:
+        state["moments"] = ArrayRecord(kept)
     metrics = {"loss": loss, "num-examples": config["steps"] * module.BATCH}
     content = RecordDict({"arrays": ArrayRecord(model.state_dict()),
                           "metrics": MetricRecord(metrics)})

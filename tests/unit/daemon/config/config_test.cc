@@ -383,7 +383,7 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   config.inner = {"sgd", 11,   "time", absl::Seconds(30), 3, 0.3, 1e-7, 5, 1000, 0.5,
                   0.75,  0.01, 0.5};
   config.outer = {"average", 1.0, 0.0, 0.99, 1e-3};
-  config.exchange = {"int8+zstd", "bf16", true, 8192};
+  config.exchange = {"int8+zstd", "bf16", "", true, 8192};
   config.exchange.feedback_decay = 0.5;
   config.exchange.rounding = "stochastic";
   config.evaluation = {1234, 2};

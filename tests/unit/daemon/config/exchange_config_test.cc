@@ -45,6 +45,20 @@ TEST(CodecConfig, CodecsHaveTheFeedbackThatTheyNeed) {
   EXPECT_EQ(ExchangeOf("codec = \"int2\"\n").feedback_decay, 1);
   EXPECT_TRUE(ExchangeOf("codec = \"topk+zstd\"\n").error_feedback);
   EXPECT_EQ(ExchangeOf("codec = \"topk+zstd\"\n").feedback_decay, 0.95);
+  EXPECT_FALSE(ExchangeOf("slow_codec = \"int4\"\n").error_feedback);
+  EXPECT_TRUE(ExchangeOf("slow_codec = \"topk\"\n").error_feedback);
+  EXPECT_EQ(ExchangeOf("slow_codec = \"topk\"\n").feedback_decay, 1);
+}
+
+TEST(CodecConfig, SlowLinesMayHaveACodecOfTheirOwn) {
+  // Broken: the run's record would not say what peers behind slow lines send.
+  Config config;
+  config.exchange = ExchangeOf("slow_codec = \"int4\"\n");
+  EXPECT_EQ(MakeRunSpec(config).exchange().codec(), "int8");
+  EXPECT_EQ(MakeRunSpec(config).exchange().slow_codec(), "int4");
+  config.exchange = ExchangeOf("codec = \"int8+zstd\"\nslow_codec = \"topk+zstd\"\n");
+  EXPECT_EQ(MakeRunSpec(config).exchange().slow_codec(), "topk");
+  EXPECT_TRUE(config.exchange.error_feedback);
 }
 
 TEST(CodecConfig, LevelsMayHaveCodecsOfTheirOwn) {
@@ -81,9 +95,14 @@ TEST(CodecConfig, PairsThatMakeNoSenseAreRefused) {
        ":3: [exchange] upper_codec: 'int2' does not encode means of 'topk' updates: it has no code "
        "that is surely zero, as most values of such a mean are"},
       {"upper_codec = \"bf61\"\n", ":2: "},
-      {"codec = \"bf16\"\nupper_codec = \"fp16\"\nrounding = \"stochastic\"\n",
-       ":4: [exchange] rounding must be 'nearest' with codec 'bf16/fp16', which has no other, not "
-       "'stochastic'"},
+      {"slow_codec = \"itn4\"\n", ":2: "},
+      {"slow_codec = \"int8\"\n",
+       ":2: [exchange] slow_codec: 'int8' is what all others send in as well"},
+      {"codec = \"int4\"\nslow_codec = \"int8\"\n",
+       ":3: [exchange] slow_codec: 'int8' is no smaller than 'int4'"},
+      {"slow_codec = \"int4+zstd\"\n",
+       ":2: [exchange] slow_codec must be a codec without '+zstd' beside codec 'int8', not "
+       "'int4+zstd': updates are compressed once more by all or by nobody"},
   };
   for (const auto& [lines, said] : cases) {
     const absl::StatusOr<Config> config = LoadExchange(lines);

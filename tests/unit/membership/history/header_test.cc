@@ -367,6 +367,15 @@ TEST_F(CheckHeaderTest, RefusesAgesWhereNoneCounts) {
   EXPECT_TRUE(Check().ok()) << Check();
 }
 
+TEST_F(CheckHeaderTest, RefusesASlowCodecWhereTheRunHasNone) {
+  // Broken: a header could say of an update what no reader of the run's record can make sense of.
+  header_.mutable_contributors(0)->set_slow_codec(true);
+  ExpectInvalid("the run has none");
+  genesis_.mutable_spec()->mutable_exchange()->set_slow_codec("int4");
+  header_.mutable_contributors(0)->set_slow_codec(true);
+  EXPECT_TRUE(Check().ok()) << Check();
+}
+
 TEST_F(CheckHeaderTest, RefusesScalarsOutOfOrderOrNotFinite) {
   // Broken: the same scalars could be written in two ways, and a NaN among them would reach every
   // replica.

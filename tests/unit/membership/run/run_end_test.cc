@@ -93,6 +93,16 @@ TEST(RunEvaluation, ALossThatIsNotFiniteCountsWhereNobodyFindsAnother) {
   EXPECT_TRUE(std::isnan(peers.stored.evaluations[0].loss()));
 }
 
+// It comes back and finds a loss for both shares, which counts.
+void ExpectLossOnceBack(SimulatedPeers* peers, const std::string& peer) {
+  peers->JoinAndWork(peer);
+  peers->Synced(peer, 0);
+  SayLoss(peers, peer, 0, 30);
+  SayLoss(peers, peer, 1, 30);
+  ASSERT_EQ(peers->stored.evaluations.size(), 1u);
+  EXPECT_EQ(peers->stored.evaluations[0].loss(), 3);
+}
+
 // Would break: whoever happens to be alone for a moment says that there is no loss.
 TEST(RunEvaluation, OneAloneIsNotBelievedWhileAnotherMayFindALoss) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -102,12 +112,27 @@ TEST(RunEvaluation, OneAloneIsNotBelievedWhileAnotherMayFindALoss) {
   peers.Synced("b", 0);
   peers.Break("b");
   SayLoss(&peers, "a", 0, nan);
-  peers.JoinAndWork("b");
-  peers.Synced("b", 0);
-  SayLoss(&peers, "b", 0, 30);
-  SayLoss(&peers, "b", 1, 30);
-  ASSERT_EQ(peers.stored.evaluations.size(), 1u);
-  EXPECT_EQ(peers.stored.evaluations[0].loss(), 3);
+  ExpectLossOnceBack(&peers, "b");
+}
+
+// Would break: all others die at once, and the one that is left says that the run has diverged. A
+// quorum of one believes it, since nobody else may come.
+TEST(RunEvaluation, OneAloneIsNotBelievedWhileTheDeadMayComeBack) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const uint32_t quorum : {1u, 2u}) {
+    SimulatedPeers peers(2, quorum);
+    for (const char* peer : {"a", "b"}) peers.JoinAndWork(peer);
+    peers.InitialState("a");
+    peers.Synced("b", 0);
+    peers.Die("b");
+    EXPECT_EQ(peers.StateOf("b"), "dead");
+    SayLoss(&peers, "a", 0, nan);
+    peers.Tick();
+    SayLoss(&peers, "a", 1, nan);
+    ASSERT_EQ(peers.stored.evaluations.size(), quorum == 1 ? 1u : 0u);
+    if (quorum == 1) continue;
+    ExpectLossOnceBack(&peers, "b");
+  }
 }
 
 // A run of one round whose last version a and b are to evaluate; ten seconds of failure_timeout,

@@ -91,6 +91,36 @@ TEST(RunPlanning, LimitsCountFromTheFirstRoundOn) {
   EXPECT_THAT(Chunks(*peers.Plan("a")), ElementsAre(4, 4, 4, 0));
 }
 
+// Would break: a peer behind a slow line sends as much as the others, or the history does not say
+// what it sent; or a run without such a codec tells it to use one, or stands still since a peer
+// says that it did.
+TEST(RunPlanning, WhoseLineIsSlowSendsInTheSmallerCodec) {
+  for (const char* const codec : {"int4", ""}) {
+    SimulatedPeers peers(4, 3);
+    peers.stored.spec->mutable_exchange()->set_slow_codec(codec);
+    peers.Restart();
+    const bool has = *codec != '\0';
+    if (!has) peers.says_slow = {"b"};
+    peers.Begin(kNames);
+    EXPECT_FALSE(peers.Train("d")->slow_codec()) << "nothing is known yet";
+    const std::map<std::string, double> lines = {
+        {"a", 80e3}, {"b", 80e3}, {"c", 80e3}, {"d", 20e3}};
+    PlayRound(&peers, lines);
+    PlayRound(&peers, lines);
+    EXPECT_EQ(peers.Train("d")->slow_codec(), has);
+    EXPECT_FALSE(peers.Train("a")->slow_codec());
+    EXPECT_EQ(peers.Said("peer d sends its updates in int4 from its next training on: its line "
+                         "carries 0.2 Mbit/s up, the median 0.6 Mbit/s"),
+              has);
+    PlayRound(&peers, lines);
+    ASSERT_EQ(peers.stored.headers.size(), 3u);
+    for (const v1::Contributor& one : peers.stored.headers[2].contributors()) {
+      EXPECT_EQ(one.slow_codec(), has && one.peer() == "d");
+    }
+    EXPECT_FALSE(peers.stored.headers[1].contributors(3).slow_codec());
+  }
+}
+
 // Would break: an exchange in which somebody was missing taken for what lines carry.
 TEST(RunPlanning, NothingIsLearnedFromAnExchangeThatNotAllHaveSeen) {
   SimulatedPeers peers(4, 3);

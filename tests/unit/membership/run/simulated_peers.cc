@@ -129,6 +129,8 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms[peer] * norms[peer]));
   for (const v1::SampleRange& range : samples[peer]) *ready->add_samples() = range;
   ready->set_train_number(trains[peer]);
+  ready->set_slow_codec(says_slow.count(peer) > 0 ||
+                        (Train(peer) != nullptr && Train(peer)->slow_codec()));
   const auto key = keys.find(peer);
   if (key != keys.end() && !masked) SignContribution(key->second, "r1", peer, ready);
   Say(peer, message);

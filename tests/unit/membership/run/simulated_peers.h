@@ -109,6 +109,7 @@ class SimulatedPeers {
   std::map<std::string, double> waited_seconds;  // likewise
   std::map<std::string, double> losses;          // as well; none: 2.5
   std::map<std::string, double> norms;           // of its update, as well
+  std::set<std::string> says_slow;               // whatever its Train has said of its codec
   std::set<std::string> training;                // with private data: would say so in its Hello
   std::map<std::string, std::vector<double>> own_losses;  // that it finds; none: it holds none out
   std::map<std::string, double> squared_means;  // that its next Vote names; none: it tells none
