@@ -23,6 +23,10 @@ constexpr absl::Duration kFetchPause = absl::Milliseconds(500);
 // have not said what they offer: one of them may be a moment behind.
 constexpr int kLackingBeforeSnapshot = 4;
 
+// The same where some lack it and none of the others gave it: one of them may only be busy, but one
+// that never answers must not keep a replica from the snapshots of the others.
+constexpr int kPartlyLackingBeforeSnapshot = 8;
+
 constexpr char kNobody[] = "nobody who has more can be asked";
 
 // Headers that are fetched at once: those of a gap beyond it take a snapshot. They are held in
@@ -234,7 +238,7 @@ void CatchUp::Fetch() {
   if (snapshot) return FetchSnapshot();
   const bool entries =
       EntryOffered(donors_, replica_.version + 1) && newest_ - replica_.version <= kMostHeadersKept;
-  if (!entries || lacking_ >= kLackingBeforeSnapshot) {
+  if (!entries || EntryIsGone()) {
     if (SnapshotOffered(donors_, replica_.version + 1, newest_)) return FetchSnapshot();
     if (!entries) {
       return RetryLater(absl::NotFoundError(
@@ -244,10 +248,19 @@ void CatchUp::Fetch() {
   FetchChain(replica_.version + 1, [this](const absl::Status& status) {
     if (status.ok()) return FetchGap();
     // Donors may be a moment behind; only entries that stay away are gone for good.
-    lacking_ = absl::IsNotFound(status) ? lacking_ + 1 : 0;
+    CountLacking(status);
     SayAgain(Log::Level::kInfo, std::string(status.message()));
     RetryLater(status);
   });
+}
+
+void CatchUp::CountLacking(const absl::Status& status) {
+  lacking_ += absl::IsNotFound(status) ? 1 : 0;
+  partly_lacking_ += absl::IsAborted(status) ? 1 : 0;
+}
+
+bool CatchUp::EntryIsGone() const {
+  return lacking_ >= kLackingBeforeSnapshot || partly_lacking_ >= kPartlyLackingBeforeSnapshot;
 }
 
 // The headers from `first` up to one that is known, each vouched for by its successor.
@@ -290,8 +303,7 @@ void CatchUp::FetchGap() {
     headers.push_back(it->second);
   }
   if (headers.empty()) return events_.on_change();
-  const bool gone =
-      lacking_ >= kLackingBeforeSnapshot || !EntryOffered(donors_, replica_.version + 1);
+  const bool gone = EntryIsGone() || !EntryOffered(donors_, replica_.version + 1);
   const bool other = SnapshotOffered(donors_, replica_.version + 1, newest_);
   if (other && (gone || SnapshotIsCheaper(headers))) return FetchSnapshot();
   FetchEntries(std::move(headers));
@@ -344,7 +356,7 @@ void CatchUp::FetchEntries(std::vector<v1::EntryHeader> headers) {
                                          FormatBytes(SnapshotBytes(replica_.genesis))));
       return events_.on_change();
     }
-    lacking_ = absl::IsNotFound(status) ? lacking_ + 1 : 0;
+    CountLacking(status);
     SayAgain(Log::Level::kWarning, absl::StrCat("entries: ", status.message()));
     RetryLater(status);
   });
@@ -387,7 +399,7 @@ void CatchUp::OnSnapshot(const absl::StatusOr<FetchedSnapshot>& fetched) {
                              FormatBytes(fetched->received_bytes), " of ",
                              FormatBytes(fetched->bytes), ", ", fetched->blocks_fetched, " of ",
                              Counted(fetched->blocks, "block"), "; the others were here"));
-  lacking_ = 0;
+  OnCommitted();
   snapshot_bytes_ = 0;
   failing_.reset();
   events_.on_snapshot(fetched->version);

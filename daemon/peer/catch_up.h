@@ -100,7 +100,7 @@ class CatchUp {
   // The replica stands elsewhere: what it has reached is no longer missing.
   void OnMoved();
   // It has stepped by an entry.
-  void OnCommitted() { lacking_ = 0; }
+  void OnCommitted() { lacking_ = partly_lacking_ = 0; }
   // Its commits are no longer held: hands over an entry that came meanwhile. False: none did.
   bool Release();
 
@@ -117,6 +117,8 @@ class CatchUp {
   bool SnapshotIsCheaper(absl::Span<const v1::EntryHeader> headers) const;
   uint64_t EntryBytes(uint64_t version) const;
   void FetchEntries(std::vector<v1::EntryHeader> headers);
+  void CountLacking(const absl::Status& status);
+  bool EntryIsGone() const;
   void FetchSnapshot();
   void OnSnapshot(const absl::StatusOr<FetchedSnapshot>& fetched);
   void Confirm(const v1::SnapshotInfo& info, std::function<void(absl::Status)> verdict);
@@ -137,7 +139,9 @@ class CatchUp {
   std::map<uint64_t, uint64_t> payload_bytes_;  // of entries to come, as donors say
   std::vector<FetchDonor> donors_;
   absl::Duration failure_timeout_ = absl::Seconds(10);
-  int lacking_ = 0;  // times in a row that all donors lacked the next entry
+  // How often all donors, or some, lacked the next entry and nobody gave it.
+  int lacking_ = 0;
+  int partly_lacking_ = 0;
   std::optional<FetchFailure> failing_;
   uint64_t snapshot_bytes_ = 0;  // most that was here of one that is being fetched
   bool retry_pending_ = false;

@@ -139,10 +139,11 @@ AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
   QuietGrpcLog();
   const auto tls =
       access_.identity.empty() ? nullptr : MakeTlsCredentials(access_.identity).channel;
+  grpc::ChannelArguments arguments = ClientArguments(patience_);
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxToldBytes));
   for (const std::string& address : AddressesOf(access_)) {
     connection_->ways.push_back(
-        {address, v1::Admin::NewStub(
-                      MakeChannel(address, Role::kCoordinator, tls, ClientArguments(patience_)))});
+        {address, v1::Admin::NewStub(MakeChannel(address, Role::kCoordinator, tls, arguments))});
   }
 }
 

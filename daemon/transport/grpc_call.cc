@@ -57,8 +57,8 @@ void LookWhy(Executor& executor, const std::shared_ptr<LoopEnd>& end, const Dial
 template <typename GrpcReactor>
 class Reactor : public Wire, public GrpcReactor {
  protected:
-  Reactor(std::shared_ptr<LoopEnd> end, std::shared_ptr<LiveCalls> live)
-      : Wire(std::move(end)), live_(std::move(live)) {}
+  Reactor(std::shared_ptr<LoopEnd> end, size_t most_bytes, std::shared_ptr<LiveCalls> live)
+      : Wire(std::move(end), most_bytes), live_(std::move(live)) {}
 
   void StartReadLocked() final { this->StartRead(&incoming_); }
 
@@ -91,7 +91,7 @@ class ClientReactor final
  public:
   ClientReactor(Executor& executor, std::shared_ptr<LoopEnd> end, std::shared_ptr<LiveCalls> live,
                 Dialled dialled)
-      : Reactor(std::move(end), std::move(live)),
+      : Reactor(std::move(end), kMaxMessageBytes, std::move(live)),
         executor_(executor),
         dialled_(std::move(dialled)),
         stub_(dialled_.channel) {}
@@ -121,7 +121,8 @@ class ServerReactor final : public Reactor<grpc::ServerGenericBidiReactor> {
  public:
   ServerReactor(std::shared_ptr<LoopEnd> end, std::shared_ptr<LiveCalls> live,
                 grpc::GenericCallbackServerContext* context)
-      : Reactor(std::move(end), std::move(live)), context_(context) {
+      : Reactor(std::move(end), MostBytesServed(context->method()), std::move(live)),
+        context_(context) {
     started_ = true;
   }
 

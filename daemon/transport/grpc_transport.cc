@@ -270,7 +270,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Open(Executor& executor,
   }
   builder.RegisterCallbackGenericService(listener->service_.get());
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
-  builder.SetMaxSendMessageSize(static_cast<int>(kMaxMessageBytes));
+  builder.SetMaxSendMessageSize(static_cast<int>(kMaxToldBytes));
   builder.SetResourceQuota(*options.quota);
   for (int algorithm = GRPC_COMPRESS_NONE + 1; algorithm < GRPC_COMPRESS_ALGORITHMS_COUNT;
        ++algorithm) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "daemon/env/network.h"
 
 namespace atolld {
@@ -19,6 +20,10 @@ grpc::Slice SliceOf(const SharedBytes& bytes) {
 }
 
 }  // namespace
+
+size_t MostBytesServed(absl::string_view method) {
+  return absl::StartsWith(method, "/atolld.v1.Admin/") ? kMaxToldBytes : kMaxMessageBytes;
+}
 
 grpc::ByteBuffer ToByteBuffer(const Frame& frame) {
   std::vector<grpc::Slice> slices;

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/env/env.h"
 
@@ -18,6 +19,13 @@ namespace atolld {
 
 // The protocol's limit of 4 MiB a message, and room for the fields beside a payload of that size.
 inline constexpr size_t kMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
+
+// That of what the coordinator tells an operator: a run's status names every peer, some 400 bytes
+// each, and who asks for it trusts the coordinator.
+inline constexpr size_t kMaxToldBytes = size_t{64} << 20;
+
+// The largest message that whoever serves the method sends.
+size_t MostBytesServed(absl::string_view method);
 
 grpc::ByteBuffer ToByteBuffer(const Frame& frame);
 

@@ -128,13 +128,14 @@ size_t WireBytes(const Frame& frame) { return kPrefixBytes + FrameBytes(frame); 
 
 }  // namespace
 
-Wire::Wire(std::shared_ptr<LoopEnd> end) : end_(std::move(end)) {}
+Wire::Wire(std::shared_ptr<LoopEnd> end, size_t most_bytes)
+    : end_(std::move(end)), most_bytes_(most_bytes) {}
 
 void Wire::Send(Frame frame) {
   const size_t bytes = WireBytes(frame);
-  if (bytes > kMaxMessageBytes) {
+  if (bytes > most_bytes_) {
     Break(absl::ResourceExhaustedError(absl::StrCat(
-              "a message of ", bytes, " bytes to send is over the limit of ", kMaxMessageBytes)),
+              "a message of ", bytes, " bytes to send is over the limit of ", most_bytes_)),
           /*gently=*/true);
     return;
   }

@@ -82,7 +82,7 @@ class Wire {
   // needs to answer.
   static constexpr size_t kLowWaterBytes = size_t{256} << 10;
 
-  explicit Wire(std::shared_ptr<LoopEnd> end);
+  Wire(std::shared_ptr<LoopEnd> end, size_t most_bytes);  // of one message to send
   virtual ~Wire() = default;
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
@@ -122,6 +122,7 @@ class Wire {
 
   // Constant after construction.
   const std::shared_ptr<LoopEnd> end_;
+  const size_t most_bytes_;
 
   // Own synchronisation.
   std::atomic<size_t> unsent_bytes_{0};

@@ -434,12 +434,12 @@ std::vector<std::string> Members::StopAwaiting(absl::Time now, const v1::Seal& s
 
 void Members::NoteSpeed(const std::string& peer, const v1::Ready& ready) {
   if (ready.train_seconds() <= 0 || ready.steps() == 0) return;
-  info(peer).step_times.Add(absl::Seconds(ready.train_seconds() / ready.steps()));
+  info(peer).step_times.Add(absl::Seconds(ready.train_seconds() / ready.steps()), ready.steps());
 }
 
-std::vector<uint32_t> Members::StepsOf(absl::Span<const std::string> peers,
-                                       const PaceSettings& pace, uint32_t fixed) const {
-  std::vector<uint32_t> steps(peers.size(), fixed);
+std::vector<PacedSteps> Members::StepsOf(absl::Span<const std::string> peers,
+                                         const PaceSettings& pace, uint32_t fixed) const {
+  std::vector<PacedSteps> steps(peers.size(), {fixed});
   if (pace.kind == PaceSettings::Kind::kFixed || peers.empty()) return steps;
   std::map<absl::string_view, absl::Duration> times;
   std::vector<absl::Duration> all;

@@ -50,7 +50,7 @@ struct PeerInfo {
   uint64_t spared_until = 0;
   // until when it is not asked again though nobody else could reduce: an attempt has failed
   absl::Time dialled_in_vain_until = absl::InfinitePast();
-  RecentTimes step_times{4};                   // of one inner step, in its last contributions
+  StepTimes step_times;
   std::optional<v1::Utilisation> utilisation;  // of its last contribution
 
   bool Reported(uint64_t version) const {  // the digest of its state of this version
@@ -147,8 +147,8 @@ class Members {
                                         absl::Duration patience);
   void NoteSpeed(const std::string& peer, const v1::Ready& ready);
   // How many steps each of these is to do, in their order.
-  std::vector<uint32_t> StepsOf(absl::Span<const std::string> peers, const PaceSettings& pace,
-                                uint32_t fixed) const;
+  std::vector<PacedSteps> StepsOf(absl::Span<const std::string> peers, const PaceSettings& pace,
+                                  uint32_t fixed) const;
   // Those that can reduce for the entry of this version now. `lacking`: of the others that are here
   // what they wait for, in words.
   std::vector<ExchangeAggregator> Aggregators(absl::Time now, uint64_t version,

@@ -13,6 +13,12 @@ namespace {
 constexpr double kMostOfFixed = 16;
 constexpr double kMostSteps = 1e6;  // as in a config's inner.steps
 
+// Of H, to measure a speed: enough for the first step, which is slower, not to count for much.
+constexpr uint32_t kMeasuringPart = 8;
+
+// Of which a peer's speed is the median.
+constexpr size_t kContributions = 4;
+
 absl::Duration Median(std::vector<absl::Duration> times) {
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
@@ -46,22 +52,43 @@ absl::Duration MedianOf(std::vector<absl::Duration> times) {
 
 }  // namespace
 
-uint32_t StepsFor(const PaceSettings& pace, uint32_t fixed_steps, absl::Duration step_time,
-                  absl::Span<const absl::Duration> all) {
-  if (pace.kind == PaceSettings::Kind::kFixed || step_time <= absl::ZeroDuration()) {
-    return fixed_steps;
+void StepTimes::Add(absl::Duration step_time, uint32_t steps) {
+  last_.push_back({step_time, steps});
+  if (last_.size() > kContributions) last_.pop_front();
+}
+
+absl::Duration StepTimes::Median() const {
+  std::vector<Contribution> sorted(last_.begin(), last_.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Contribution& a, const Contribution& b) { return a.step_time < b.step_time; });
+  uint64_t all = 0;
+  for (const Contribution& one : sorted) all += one.steps;
+  uint64_t so_far = 0;
+  for (const Contribution& one : sorted) {
+    so_far += one.steps;
+    if (2 * so_far >= all) return one.step_time;
+  }
+  return absl::ZeroDuration();
+}
+
+PacedSteps StepsFor(const PaceSettings& pace, uint32_t fixed_steps, absl::Duration step_time,
+                    absl::Span<const absl::Duration> all) {
+  if (pace.kind == PaceSettings::Kind::kFixed) return {fixed_steps};
+  if (step_time <= absl::ZeroDuration()) {
+    const uint32_t steps = std::max<uint32_t>(1, fixed_steps / kMeasuringPart);
+    return {steps, static_cast<double>(steps) / fixed_steps};
   }
   double steps = 0;
   double most = kMostSteps;
   if (pace.kind == PaceSettings::Kind::kTime) {
     steps = std::floor(absl::FDivDuration(pace.time, step_time));
   } else {
-    if (all.empty()) return fixed_steps;
+    if (all.empty()) return {fixed_steps};
     steps =
         std::round(fixed_steps * absl::FDivDuration(Median({all.begin(), all.end()}), step_time));
     most = std::min(kMostSteps, kMostOfFixed * fixed_steps);
   }
-  return static_cast<uint32_t>(std::min(std::max(steps, 1.0), most));
+  return {static_cast<uint32_t>(std::min(std::max(steps, 1.0), most))};
 }
 
 void RecentTimes::Add(absl::Duration time) {

@@ -19,8 +19,9 @@ namespace atolld {
 //   time   as many as fit the round's time at the peer's measured speed
 //   auto   H at the median speed and in proportion at any other, so that all are ready together
 //
-// (DiLoCo's H; unequal H_i weigh by their tokens.) A peer whose speed is not known yet does H. Pure
-// functions.
+// (DiLoCo's H; unequal H_i weigh by their tokens.) With `time` and `auto` a peer whose speed is not
+// known yet does an eighth of H, to measure it: nobody waits long for one that turns out to be
+// slow. Pure functions.
 
 struct PaceSettings {
   enum class Kind { kFixed, kTime, kAuto };
@@ -28,11 +29,33 @@ struct PaceSettings {
   absl::Duration time;  // of a round's training, with kTime
 };
 
+struct PacedSteps {
+  uint32_t steps;
+  double rounds = 1;  // how much of a round's training they are: less where they only measure
+};
+
+// How long an inner step takes a peer, from its last few contributions: their median, in which each
+// counts by its steps, so that a few cold ones that only measured soon count for nothing, and one
+// outlier moves nothing.
+class StepTimes {
+ public:
+  void Add(absl::Duration step_time, uint32_t steps);
+  bool empty() const { return last_.empty(); }
+  absl::Duration Median() const;  // zero if empty
+
+ private:
+  struct Contribution {
+    absl::Duration step_time;
+    uint32_t steps;
+  };
+  std::deque<Contribution> last_;
+};
+
 // `step_time` is the peer's own, zero if it is not known; `all` are the known ones of all trainers.
 // Between 1 and 16 H with kAuto (a wrong measurement must not keep the others waiting), between 1
 // and a million with kTime.
-uint32_t StepsFor(const PaceSettings& pace, uint32_t fixed_steps, absl::Duration step_time,
-                  absl::Span<const absl::Duration> all);
+PacedSteps StepsFor(const PaceSettings& pace, uint32_t fixed_steps, absl::Duration step_time,
+                    absl::Span<const absl::Duration> all);
 
 // -----------------------------------------------------------------------------------------------
 // Deadlines that follow what was measured: when a round stops waiting for stragglers, how long an

@@ -218,7 +218,7 @@ bool Round::IsLate(absl::Time now, const TrainingState& trainer) const {
   const std::optional<absl::Duration> deadline = Deadline();
   if (!deadline || trainer.activity != Activity::kTraining) return false;
   const absl::Time began = trainer.train_started.value_or(opened_);
-  return now > began + *deadline * int64_t{trainer.rounds_at_once};
+  return now > began + *deadline * trainer.rounds;
 }
 
 std::vector<std::string> Round::ToTrain(absl::Time now, const Roster& roster) const {
@@ -268,11 +268,11 @@ bool Round::DropsHold(const Roster& roster) const {
   return stays && (dialled || !any);
 }
 
-void Round::Assign(absl::Time now, const std::string& peer, uint32_t rounds_at_once) {
+void Round::Assign(absl::Time now, const std::string& peer, double rounds) {
   SetActivity(peer, Activity::kTraining);
   TrainingState& training = trainer(peer);
   training.began_for = version_;
-  training.rounds_at_once = rounds_at_once;
+  training.rounds = rounds;
   training.train_started = now;
   training.resumed = false;
   training.offers = false;
@@ -321,7 +321,7 @@ void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& r
   TrainingState& done = trainer(peer);
   if (done.activity == Activity::kTraining && done.train_started) {
     done.ready_after = now - *done.train_started;
-    ready_times_.Add(done.ready_after / int64_t{done.rounds_at_once});
+    ready_times_.Add(done.ready_after / done.rounds);
     done.train_started.reset();  // said again, it is not a new measurement
   } else if (done.resumed && ready.train_seconds() > 0) {
     done.ready_after = std::min(absl::Seconds(ready.train_seconds()), kLongestTold);
@@ -475,7 +475,7 @@ void Round::Free(const std::string& peer) {
   state.train_started = ahead->started;
   state.train_number = ahead->number;
   state.resumed = !ahead->started.has_value();
-  state.rounds_at_once = 1;
+  state.rounds = ahead->rounds;
 }
 
 void Round::Skip(uint64_t version) {
@@ -592,21 +592,23 @@ v1::Train Training::MakeTrain(uint64_t version, uint64_t epoch, uint32_t steps,
   return train;
 }
 
-v1::Train Training::Assign(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
-                           const v1::RunSpec& spec) {
+v1::Train Training::Assign(absl::Time now, const std::string& peer, uint64_t epoch,
+                           const PacedSteps& paced, const v1::RunSpec& spec) {
   DropAhead(peer);
-  const v1::Train train = MakeTrain(round_.version(), epoch, steps, spec, peer, peer);
-  round_.Assign(now, peer,
-                settings_.participation.RoundsAtOnce(round_.version(), spec.rounds(), peer));
+  const v1::Train train = MakeTrain(round_.version(), epoch, paced.steps, spec, peer, peer);
+  const uint32_t at_once =
+      settings_.participation.RoundsAtOnce(round_.version(), spec.rounds(), peer);
+  round_.Assign(now, peer, paced.rounds * at_once);
   round_.trainer(peer).train_number = train.number();
   return train;
 }
 
 v1::Train Training::AssignAhead(absl::Time now, const std::string& peer, uint64_t epoch,
-                                uint32_t steps, const v1::RunSpec& spec) {
-  v1::Train train = MakeTrain(round_.version() + 1, epoch, steps, spec, peer, AheadHolder(peer));
+                                const PacedSteps& paced, const v1::RunSpec& spec) {
+  v1::Train train =
+      MakeTrain(round_.version() + 1, epoch, paced.steps, spec, peer, AheadHolder(peer));
   train.set_ahead(true);
-  round_.SetAhead(peer, {now, train.number()});
+  round_.SetAhead(peer, {now, train.number(), paced.rounds});
   return train;
 }
 
@@ -655,7 +657,7 @@ bool Training::Resume(const std::string& peer, const HeldTraining& held) {
     trainer.train_started.reset();
     trainer.resumed = true;
     trainer.began_for = round_.version();
-    trainer.rounds_at_once = 1;
+    trainer.rounds = 1;
   }
   return true;
 }

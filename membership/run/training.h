@@ -86,7 +86,7 @@ class Round {
   std::vector<std::string> ToTrainNow(absl::Time now, const Roster& roster);
   // Why trainers idle in an open round, or train on without being waited for: by peer, in words.
   std::map<std::string, std::string> Notes(absl::Time now, const Roster& roster) const;
-  void Assign(absl::Time now, const std::string& peer, uint32_t rounds_at_once = 1);
+  void Assign(absl::Time now, const std::string& peer, double rounds = 1);
   // Those whose update stands and who may train beside it (in the order of their names), and that
   // one does. DropAhead: not any more.
   std::vector<std::string> MayTrainAhead(const Roster& roster) const;
@@ -186,11 +186,11 @@ class Training {
   std::optional<LeaseRecords> TakeChanged();
 
   // What the peer is to do for the round from now on, instead of whatever it did.
-  v1::Train Assign(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
+  v1::Train Assign(absl::Time now, const std::string& peer, uint64_t epoch, const PacedSteps& paced,
                    const v1::RunSpec& spec);
   // Beside the update that it offers: for the round after.
-  v1::Train AssignAhead(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
-                        const v1::RunSpec& spec);
+  v1::Train AssignAhead(absl::Time now, const std::string& peer, uint64_t epoch,
+                        const PacedSteps& paced, const v1::RunSpec& spec);
   bool trains_ahead() const { return settings_.trains_ahead; }
   void DropAhead(const std::string& peer);  // what it trains so, if anything; its samples are free
   // An update for an earlier entry came from it, when that was committed: in mode "streaming" the

@@ -21,6 +21,7 @@ enum class Activity { kIdle, kTraining, kReady };
 struct AheadTraining {
   std::optional<absl::Time> started;  // as TrainingState::train_started
   uint64_t number = 0;                // as TrainingState::train_number
+  double rounds = 1;                  // as TrainingState::rounds
 };
 
 struct TrainingState {
@@ -32,11 +33,13 @@ struct TrainingState {
   std::optional<absl::Time> train_started;
   absl::Duration ready_after;  // the last time: from its Train to its Ready; 0: unknown
   bool resumed = false;  // so that its time is what its Ready tells, not what was measured here
-  uint64_t discarded_in = 0;    // the version for which its update was not taken
-  uint64_t began_for = 0;       // the version whose round its training began in
-  uint64_t train_number = 0;    // of its Train; 0: not known, since it said Hello after it
-  uint32_t rounds_at_once = 1;  // that it was told to train for, since its update is dropped
-  v1::Ready ready;              // while kReady
+  uint64_t discarded_in = 0;  // the version for which its update was not taken
+  uint64_t began_for = 0;     // the version whose round its training began in
+  uint64_t train_number = 0;  // of its Train; 0: not known, since it said Hello after it
+  // So much of a round's training it was told: that of several where its update is dropped, of a
+  // part where its speed is to be measured.
+  double rounds = 1;
+  v1::Ready ready;  // while kReady
   // Its update stands. Also while kTraining, where it is to say so again.
   bool offers = false;
   std::optional<AheadTraining> ahead;  // beside the update that it offers

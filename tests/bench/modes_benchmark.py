@@ -4,7 +4,7 @@
     sudo ATOLL_BIN=build/release/bin python3 tests/bench/modes_benchmark.py \\
         [--rate 50Mbit] [--rtt 100ms] [--steps 40] [--step-time 400ms] [--parameters 10600000]
     sudo ATOLL_BIN=build/release/bin python3 tests/bench/modes_benchmark.py --real \\
-        --text build/data/gcide.txt [--rate 50Mbit] [--rtt 100ms] [--fp32-share 0.3]
+        --text build/data/gcide.txt [--rate 50Mbit] [--rtt 100ms] [--fp32-share 0.3] [--tau 4]
 
 Four peers train a stub, whose inner steps take their time and no processor, so the network alone
 counts: `sync` with fp32, with int8, and `eager` and `streaming` (one fragment, merged a quarter of
@@ -17,10 +17,12 @@ on --text, on one thread each, so the four share this machine's cores, which the
 step's time is then that of the same four training at once without any exchange, as four runs of one
 peer each, just before. The utilisation is the inner steps that were done x that time / the wall
 time, from the second commit to the last: what the exchange's own work takes from the cores counts
-as lost, and so does all waiting. --fp32-share chooses the steps of a round so that `sync` with
-fp32 comes to about that utilisation, by an exchange that is measured first. Rows: sync fp32, sync
-int8, streaming int4. --pin gives the workers the first half of the cores and all others, daemons
-and lab, the second: so no exchange takes time from a step.
+as lost, and so does all waiting. `in_steps` is the share of the wall time that workers themselves
+say they were in inner steps, whatever those took: only waiting and their other work is missing from
+it, not that a step is slower while this machine's other core is busy too. --fp32-share chooses the
+steps of a round so that `sync` with fp32 comes to about that utilisation, by an exchange that is
+measured first. Rows: sync fp32, sync int8, streaming int4. --pin gives the workers the first half
+of the cores and all others, daemons and lab, the second: so no exchange takes time from a step.
 """
 
 import argparse
@@ -92,9 +94,9 @@ UNITS = {"ms": 0.001, "s": 1.0}
 PROBE_STEPS, PROBE_ROUNDS = 2, 4
 
 
-def cases(steps, real):
+def cases(steps, real, tau):
     """A name, a codec, and the mode's keys."""
-    overlap = max(1, steps // 4)
+    overlap = tau or max(1, steps // 4)
     eager = [("eager int4", "int4", '[mode]\nkind = "eager"\n')]
     return [
         ("sync fp32", "fp32", ""),
@@ -163,6 +165,7 @@ def measure(options, name, codec, mode, steps, step_seconds):
     # Whoever is late is not in a round, and what it did counts in a later one.
     done = steps * sum(report["contributors"][-len(rounds):])
     return {**result, "exchange": round(report["exchange_seconds_median"], 3),
+            "in_steps": round(report["train_seconds_median"] / median, 4),
             "utilisation": round(done * step_seconds / (PEERS * sum(rounds)), 4)}
 
 
@@ -263,7 +266,7 @@ def measure_all(options):
         told["steps"] = steps
         print(told, file=sys.stderr, flush=True)
     results = {}
-    for name, codec, mode in cases(steps, options.real):
+    for name, codec, mode in cases(steps, options.real, options.tau):
         results[name] = measure(options, name, codec, mode, steps, step_seconds)
         print(f"{name}: {results[name]}", file=sys.stderr, flush=True)
     return {**told, "modes": results} if options.real else results
@@ -284,6 +287,8 @@ def main():
                         help="utilisation of sync with fp32; says the steps in place of --steps")
     for name, value in {"layers": 6, "heads": 6, "width": 384, "context": 64, "batch": 4}.items():
         parser.add_argument(f"--{name}", type=int, default=value, help="of the GPT")
+    parser.add_argument("--tau", type=int, help="steps into a round after which streaming merges; "
+                        "a quarter of the round if nothing is said")
     parser.add_argument("--pin", action="store_true", help="workers have cores of their own")
     parser.add_argument("--alone-steps", type=int, default=10, help="a round without an exchange")
     parser.add_argument("--alone-rounds", type=int, default=6, help="3 at least")

@@ -7,7 +7,7 @@ Starts `atolld coordinator` on loopback and, beside it, tests/bench/session_load
 real Sessions, a connection with mutual TLS each, and go through whole rounds, but train nothing and
 send each other nothing; so there is nothing to audit. An entry names about a thousand contributors
 at most, so from that many peers on each round draws a thousand of them ([federation]
-participation). Prints one JSON object:
+participation), and waits for them. Prints one JSON object:
 
     joined, join_seconds     all Sessions are there and welcome; how long that took
     join_cpu_seconds         of the coordinator's processor meanwhile
@@ -56,6 +56,7 @@ audit_share = 0
 every_rounds = 0
 [membership]
 failure_timeout = "{failure_timeout}s"
+stragglers = "wait"
 [coordinator]
 address = "127.0.0.1:{port}"
 dir = "{folder}/coordinator"

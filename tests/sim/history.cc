@@ -266,11 +266,17 @@ void History::OnGenesis(const v1::Genesis& genesis) {
 // -----------------------------------------------------------------------------------------------
 // What peers say
 
+History::Key History::KeyOf(uint64_t version, const std::string& peer,
+                            const std::string& root) const {
+  return {peer, oracle_->FragmentOf(version), root};
+}
+
 void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   if (oracle_ == nullptr) return violate_(3, absl::StrCat(peer, " is ready before version 0"));
   OnStateDigest(peer, ready.version() - 1, ready.state_digest());
   if (spec_.privacy().masked()) return OnPlainReady(peer, ready);
-  Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
+  Contribution& contribution =
+      contributions_[KeyOf(ready.version(), peer, ready.contribution_root())];
   // Said again, perhaps by a peer that has not heard yet that it is in the history.
   Worker& trainer = trainers_[peer];
   // With private data no samples tell whether a liar has been asked anew; the round does.
@@ -368,7 +374,8 @@ void History::OnMasked(const std::string& peer, const v1::MaskedUpdate& masked) 
     return violate_(3, absl::StrCat(peer, " masks an update to version ",
                                     masked.attempt().version(), " that it has not offered"));
   }
-  Contribution& contribution = contributions_[{peer, masked.contribution_root()}];
+  Contribution& contribution =
+      contributions_[KeyOf(masked.attempt().version(), peer, masked.contribution_root())];
   if (!contribution.peer.empty()) return;  // said again
   contribution = trainer.offered;
   contribution.weight_exponent = masked.attempt().weight_exponent();
@@ -490,9 +497,10 @@ std::vector<History::Contribution*> History::Contributions(const v1::EntryHeader
     const std::string& peer = header.contributors(i).peer();
     const auto member = std::find_if(plan.contributors().begin(), plan.contributors().end(),
                                      [&](const auto& one) { return one.peer() == peer; });
-    const auto found = member == plan.contributors().end()
-                           ? contributions_.end()
-                           : contributions_.find({peer, member->contribution_root()});
+    const auto found =
+        member == plan.contributors().end()
+            ? contributions_.end()
+            : contributions_.find(KeyOf(header.version(), peer, member->contribution_root()));
     if (found == contributions_.end() || found->second.peer.empty()) {
       violate_(3, absl::StrCat("header ", header.version(), " counts ", peer,
                                ", whose update nobody has seen become ready"));

@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -125,6 +126,9 @@ class History {
   };
 
   bool Known(const v1::EntryHeader& header);
+  // By peer, fragment and root: a fragment's update may have the bytes of another's.
+  using Key = std::tuple<std::string, size_t, std::string>;
+  Key KeyOf(uint64_t version, const std::string& peer, const std::string& root) const;
   std::vector<Contribution*> Contributions(const v1::EntryHeader& header);
   void OnPlainReady(const std::string& peer, const v1::Ready& ready);
   std::string PayloadOf(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
@@ -167,7 +171,7 @@ class History {
   uint64_t flipped_until_ = 0;
   std::set<std::string> liars_;
   uint64_t lies_ = 0;
-  std::map<std::pair<std::string, std::string>, Contribution> contributions_;  // by peer and root
+  std::map<Key, Contribution> contributions_;
   // Where updates are masked: trainings that an entry has taken, by peer and number.
   std::map<std::pair<std::string, uint64_t>, uint64_t> taken_;
   std::map<uint64_t, v1::Plan> plans_;  // the newest of each version

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "compression/base/check.h"
 #include "membership/history/digest.h"
 #include "tests/sim/oracle_rules.h"
 #include "tests/unit/compression/codec_reference.h"
@@ -127,12 +128,16 @@ size_t Oracle::Elements(size_t values, size_t chunk) const {
   return rest < chunk_elements_ ? rest : chunk_elements_;
 }
 
+size_t Oracle::FragmentOf(uint64_t version) const {
+  return fragments_.empty() ? 0 : (version - 1) % fragments_.size();
+}
+
 size_t Oracle::Covers(uint64_t version) const {
-  return fragments_.empty() ? theta_.size() : fragments_[(version - 1) % fragments_.size()].size();
+  return fragments_.empty() ? theta_.size() : fragments_[FragmentOf(version)].size();
 }
 
 size_t Oracle::PlaceOf(uint64_t version, size_t at) const {
-  return fragments_.empty() ? at : fragments_[(version - 1) % fragments_.size()][at];
+  return fragments_.empty() ? at : fragments_[FragmentOf(version)][at];
 }
 
 std::vector<float> Oracle::Covered(uint64_t version, absl::Span<const float> all) const {
@@ -143,6 +148,7 @@ std::vector<float> Oracle::Covered(uint64_t version, absl::Span<const float> all
 
 void Oracle::PutBack(uint64_t version, absl::Span<const float> covered,
                      std::vector<float>* all) const {
+  CHECK(covered.size() == Covers(version) && all->size() == theta_.size());
   for (size_t i = 0; i < covered.size(); ++i) (*all)[PlaceOf(version, i)] = covered[i];
 }
 

@@ -36,6 +36,8 @@ class Oracle {
   const std::vector<float>& delta_sum() const { return delta_sum_; }  // of "delayed_nesterov" alone
   const std::vector<float>& control() const { return control_; }      // empty: the run has none
 
+  // Of the fragments of the run, which one entry `version` covers; 0 where there are none.
+  size_t FragmentOf(uint64_t version) const;
   // The values that entry `version` covers, one after another; and put back into all of them. What
   // is said of an update or a residual below is of these.
   std::vector<float> Covered(uint64_t version, absl::Span<const float> all) const;

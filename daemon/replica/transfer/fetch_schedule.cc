@@ -119,8 +119,11 @@ bool DonorList::AllLackIt() const {
 absl::Status DonorList::Verdict() const {
   if (donors_.empty()) return absl::UnavailableError("there is no donor to ask");
   if (AllLackIt()) return absl::NotFoundError(last_reason_.message());
-  return absl::UnavailableError(
-      absl::StrCat("every donor failed; the last: ", last_reason_.message()));
+  const bool any = std::any_of(donors_.begin(), donors_.end(), [](const Donor& donor) {
+    return !donor.gone && donor.state == State::kLacksIt;
+  });
+  return absl::Status(any ? absl::StatusCode::kAborted : absl::StatusCode::kUnavailable,
+                      absl::StrCat("every donor failed; the last: ", last_reason_.message()));
 }
 
 FetchSchedule::FetchSchedule(uint64_t first, uint64_t end, uint64_t window, size_t ahead)

@@ -51,7 +51,8 @@ class DonorList {
   size_t asked() const;
 
   // Once Take() gives nobody and nobody is being asked. NOT_FOUND: every donor lacks it.
-  // UNAVAILABLE otherwise, with the last reason that was not that.
+  // ABORTED: some do, and the others failed. UNAVAILABLE: all failed. Both with the last reason
+  // that was not that a donor lacks it.
   absl::Status Verdict() const;
   bool AllLackIt() const;
 

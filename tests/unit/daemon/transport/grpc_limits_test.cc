@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -56,8 +57,12 @@ class GrpcLimitsTest : public ::testing::Test {
         "127.0.0.1:0", [this](const std::string& method, std::unique_ptr<Call> call) {
           Endpoint& end = *(accepted_[method].emplace_back(std::make_unique<Endpoint>()));
           end.Take(std::move(call));
+          const size_t payload = absl::StrContains(method, "ShowRun") ? size_t{5} << 20 : 0;
           if (method != "/stays/open") {
-            end.after_frame = [&end] { end.call().Finish(absl::OkStatus()); };
+            end.after_frame = [&end, payload] {
+              if (payload > 0) end.call().Write(MakeFrame("told", payload));
+              end.call().Finish(absl::OkStatus());
+            };
           }
           end.Start(true);
         });
@@ -81,6 +86,35 @@ class GrpcLimitsTest : public ::testing::Test {
   std::map<std::string, std::vector<std::unique_ptr<Endpoint>>> accepted_;  // by method
   std::unique_ptr<Listener> listener_;
 };
+
+// Would break: nobody could see a run of ten thousand peers; or what is a stranger's could be as
+// large.
+TEST_F(GrpcLimitsTest, OnlyAnOperatorIsToldMore) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxToldBytes));
+  grpc::GenericStub stub(grpc::CreateCustomChannel(listener_->address(),
+                                                   grpc::InsecureChannelCredentials(), arguments));
+  const struct {
+    const char* method;
+    grpc::StatusCode code;
+  } cases[] = {{"/atolld.v1.Admin/ShowRun", grpc::StatusCode::OK},
+               {"/atolld.v1.Replica/ShowRun", grpc::StatusCode::RESOURCE_EXHAUSTED}};
+  for (const auto& one : cases) {
+    grpc::ClientContext context;
+    const grpc::ByteBuffer request = ToByteBuffer(MakeFrame("tell"));
+    grpc::ByteBuffer response;
+    std::atomic<bool> done{false};
+    grpc::Status status;
+    stub.UnaryCall(&context, one.method, {}, &request, &response, [&](grpc::Status result) {
+      status = result;
+      done = true;
+      executor_.Post([] {});
+    });
+    ASSERT_TRUE(Until([&] { return done.load(); }));
+    EXPECT_EQ(status.error_code(), one.code) << one.method << ": " << status.error_message();
+    EXPECT_EQ(response.Length() > size_t{5} << 20, one.code == grpc::StatusCode::OK);
+  }
+}
 
 // Would break: a stranger's message of any size would be taken into memory.
 TEST_F(GrpcLimitsTest, AServerTakesNoLargerMessage) {

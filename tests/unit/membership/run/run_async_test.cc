@@ -148,6 +148,7 @@ TEST(RunAsync, WhatIsTooOldIsTrainedAnew) {
 TEST(RunAsync, ASlowPeerIsGivenFewerStepsBeforeItHasContributed) {
   SimulatedPeers peers(3, 1, 10);
   peers.settings.pace.kind = PaceSettings::Kind::kAuto;
+  peers.stored.spec->mutable_inner()->set_steps(40);
   MakeAsync(&peers, 0, 2);
   peers.train_seconds = {{"a", 5}, {"b", 20}, {"c", 5}};
   peers.Begin({"a", "b", "c"});
@@ -160,9 +161,9 @@ TEST(RunAsync, ASlowPeerIsGivenFewerStepsBeforeItHasContributed) {
   ASSERT_EQ(peers.run->version(), 2u);
   EXPECT_EQ(peers.Train("b")->steps(), 5u);
   peers.Synced("b", 2);
-  peers.Ready("b", 2);  // 4 s a step, where the others take 1 s: 5 / 4 of one
+  peers.Ready("b", 2);  // 4 s a step, where the others take 1 s
   EXPECT_EQ(peers.Train("b")->version(), 3u);
-  EXPECT_EQ(peers.Train("b")->steps(), 1u);
+  EXPECT_EQ(peers.Train("b")->steps(), 10u);
 }
 
 }  // namespace

@@ -127,7 +127,12 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   if (!masked) ready->set_contribution_root(DigestText("root"));
   ready->set_state_digest(DigestText("state " + std::to_string(run->version())));
   ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms[peer] * norms[peer]));
-  for (const v1::SampleRange& range : samples[peer]) *ready->add_samples() = range;
+  uint64_t trained = 0;
+  for (const v1::SampleRange& range : samples[peer]) {
+    *ready->add_samples() = range;
+    trained += range.count();
+  }
+  if (trained > 0) ready->set_steps(static_cast<uint32_t>(trained / stored.spec->inner().batch()));
   ready->set_train_number(trains[peer]);
   ready->set_slow_codec(says_slow.count(peer) > 0 ||
                         (Train(peer) != nullptr && Train(peer)->slow_codec()));

@@ -318,9 +318,9 @@ TEST(Training, AnUpdateOfAReplacedTrainIsNoAnswer) {
   spec.mutable_inner()->set_steps(4);
   spec.mutable_inner()->set_batch(2);
   Training training(WithParties({1, 1}, spec), true, 1, LeaseRecords());
-  const v1::Train lost = training.Assign(AtSecond(0), "a", 1, 4, spec);
+  const v1::Train lost = training.Assign(AtSecond(0), "a", 1, {4}, spec);
   training.LoseWorker("a");
-  const v1::Train again = training.Assign(AtSecond(1), "a", 1, 4, spec);
+  const v1::Train again = training.Assign(AtSecond(1), "a", 1, {4}, spec);
   ASSERT_EQ(lost.samples(0).first(), again.samples(0).first());
   EXPECT_FALSE(training.Answers("a", ReadyFor(1, lost.number())));
   EXPECT_TRUE(training.Answers("a", ReadyFor(1, again.number())));
@@ -338,7 +338,7 @@ TEST(Training, WithFragmentsWhoeverWasLeftOutTrainsAnew) {
     Training training(WithParties({3, 1}, spec), true, 1, LeaseRecords());
     std::map<std::string, uint64_t> numbers;
     for (const char* peer : {"a", "b", "c"}) {
-      numbers[peer] = training.Assign(AtSecond(0), peer, 1, 4, spec).number();
+      numbers[peer] = training.Assign(AtSecond(0), peer, 1, {4}, spec).number();
     }
     for (const char* peer : {"a", "b"}) {
       training.SetReady(AtSecond(1), peer, ReadyFor(1, numbers[peer]));
@@ -375,7 +375,7 @@ TEST(Training, WithFragmentsAnAdoptedHistoryLeavesNoUpdate) {
   spec.mutable_mode()->set_kind("streaming");
   spec.mutable_mode()->set_fragments(3);
   Training training(WithParties({2, 1}, spec), true, 1, LeaseRecords());
-  const uint64_t number = training.Assign(AtSecond(0), "a", 1, 4, spec).number();
+  const uint64_t number = training.Assign(AtSecond(0), "a", 1, {4}, spec).number();
   training.SetReady(AtSecond(1), "a", ReadyFor(1, number));
   Roster roster(absl::Seconds(1000), AtSecond(0), {});
   v1::Hello hello;
@@ -396,11 +396,11 @@ TEST(Training, WhatAPeerSaysThatItTrainsAheadAnswersWhicheverTrainItWasOf) {
   for (const bool own_data : {false, true}) {
     spec.mutable_data()->set_private_(own_data);
     Training training(WithParties({2, 1}, spec), true, 1, LeaseRecords());
-    const v1::Train first = training.Assign(AtSecond(0), "a", 1, 4, spec);
+    const v1::Train first = training.Assign(AtSecond(0), "a", 1, {4}, spec);
     training.SetReady(AtSecond(1), "a", ReadyFor(1, first.number()));
-    const v1::Train ahead = training.AssignAhead(AtSecond(1), "a", 1, 4, spec);
+    const v1::Train ahead = training.AssignAhead(AtSecond(1), "a", 1, {4}, spec);
     training.LoseWorker("a");
-    training.AssignAhead(AtSecond(2), "a", 1, 4, spec);  // does not get there
+    training.AssignAhead(AtSecond(2), "a", 1, {4}, spec);  // does not get there
     HeldTraining held;
     held.offers = held.trains = held.trains_ahead = true;
     held.samples = {first.samples().begin(), first.samples().end()};
@@ -425,9 +425,9 @@ TEST(Training, AWorkerThatDiesLeavesTheUpdateThatIsToBeOfferedAgain) {
     const bool ahead = std::string(kind) == "delayed";
     Training training(WithParties({2, 1}, spec), true, 1, LeaseRecords());
     training.round().trainer("a").worker_ready = true;
-    const uint64_t number = training.Assign(AtSecond(0), "a", 1, 4, spec).number();
+    const uint64_t number = training.Assign(AtSecond(0), "a", 1, {4}, spec).number();
     training.SetReady(AtSecond(1), "a", ReadyFor(1, number));
-    if (ahead) training.AssignAhead(AtSecond(1), "a", 1, 4, spec);
+    if (ahead) training.AssignAhead(AtSecond(1), "a", 1, {4}, spec);
     training.round().Again(AtSecond(2));
     training.LoseWorker("a");
     EXPECT_EQ(training.Held("a"), ahead ? 8u : 0u) << kind;

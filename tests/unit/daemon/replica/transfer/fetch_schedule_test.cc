@@ -17,7 +17,7 @@ TEST(DonorList, TurnsToTheNextAndSaysWhyNobodyIsLeft) {
   EXPECT_EQ(donors.Take(), "b");
   donors.Leave("b", Why::kLacksIt, absl::NotFoundError("dropped"));
   EXPECT_EQ(donors.Take(), std::nullopt);
-  EXPECT_TRUE(absl::IsUnavailable(donors.Verdict())) << donors.Verdict();
+  EXPECT_TRUE(absl::IsAborted(donors.Verdict())) << donors.Verdict();
   EXPECT_NE(donors.Verdict().message().find("donor a: refused"), std::string::npos);
 }
 
@@ -30,6 +30,10 @@ TEST(DonorList, SaysNotFoundOnlyIfEveryDonorLacksIt) {
   }
   EXPECT_TRUE(absl::IsNotFound(donors.Verdict()));
   EXPECT_TRUE(absl::IsUnavailable(DonorList({}).Verdict()));
+  DonorList away({"a"});
+  EXPECT_EQ(away.Take(), "a");
+  away.Leave("a", Why::kFailed, absl::UnavailableError("refused"));
+  EXPECT_TRUE(absl::IsUnavailable(away.Verdict()));
 }
 
 TEST(DonorList, ForgivesFailuresAfterProgressButNeverLies) {
