@@ -8,7 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 #include "compression/codec.h"
+#include "compression/either_codec.h"
 #include "compression/float_codecs.h"
 #include "compression/int2_codec.h"
 #include "compression/scaled_codecs.h"
@@ -116,6 +118,13 @@ absl::Status CheckSlowCodec(const LevelCodecs& codecs, const Codec& slow) {
                                                    codecs.updates.codec->name(), "'"));
   }
   return CheckLevels(slow, *codecs.means.codec);
+}
+
+absl::StatusOr<LevelCodecs> WithSlowCodec(LevelCodecs codecs, const Codec& slow) {
+  RETURN_IF_ERROR(CheckSlowCodec(codecs, slow));
+  codecs.updates.codec = &FindEitherCodec(*codecs.updates.codec, slow, false);
+  codecs.slow = &slow;
+  return codecs;
 }
 
 }  // namespace atolld

@@ -38,8 +38,9 @@ std::vector<std::string> WireCodecNames();
 struct LevelCodecs {
   WireCodec updates;
   WireCodec means;
+  const Codec* slow = nullptr;  // of updates over slow lines; null: they are as all others
 
-  // "int8", or "bf16/int4" where they differ.
+  // "int8", "bf16/int4" where they differ, or "int8|int4" with the one of slow lines.
   std::string name() const;
 };
 
@@ -52,5 +53,8 @@ absl::Status CheckLevels(const Codec& updates, const Codec& means);
 
 // INVALID_ARGUMENT says why `slow` is no codec of peers behind slow lines beside these.
 absl::Status CheckSlowCodec(const LevelCodecs& codecs, const Codec& slow);
+
+// These with that one; updates are of either then. INVALID_ARGUMENT as CheckSlowCodec.
+absl::StatusOr<LevelCodecs> WithSlowCodec(LevelCodecs codecs, const Codec& slow);
 
 }  // namespace atolld

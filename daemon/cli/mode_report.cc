@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/status_macros.h"
 #include "compression/wire_codec.h"
 #include "daemon/cli/format.h"
 
@@ -29,7 +30,7 @@ struct ModeTable {
 std::vector<LevelCodecs> CodecsToCompare(const ModesAsked& asked) {
   std::vector<LevelCodecs> codecs;
   const auto add = [&](const std::string& updates, const std::string& means) {
-    const absl::StatusOr<LevelCodecs> levels = ParseLevels(updates, means);
+    const absl::StatusOr<LevelCodecs> levels = LevelsWith(updates, means, asked.slow_codec);
     if (levels.ok()) codecs.push_back(*levels);
   };
   add(asked.codec, asked.upper_codec);
@@ -92,10 +93,20 @@ std::string KeysOf(const ModeOption& chosen, const ModesAsked& asked) {
   }
   const std::vector<LevelCodecs> codecs = CodecsToCompare(asked);
   if (chosen.codec == codecs.front().name()) return keys;
-  return absl::StrCat(keys, "; [exchange] codec = \"int4\"");
+  const bool slow = asked.slow_codec.empty() || codecs.back().slow != nullptr;
+  return absl::StrCat(keys, "; [exchange] codec = \"int4\"", slow ? "" : ", slow_codec = \"\"");
 }
 
 }  // namespace
+
+absl::StatusOr<LevelCodecs> LevelsWith(const std::string& updates, const std::string& means,
+                                       const std::string& slow) {
+  ASSIGN_OR_RETURN(LevelCodecs codecs, ParseLevels(updates, means));
+  if (slow.empty()) return codecs;
+  ASSIGN_OR_RETURN(const Codec* const slow_codec, FindCodec(slow));
+  const absl::StatusOr<LevelCodecs> both = WithSlowCodec(codecs, *slow_codec);
+  return both.ok() ? *both : codecs;
+}
 
 nlohmann::ordered_json ModesJson(const ModesAsked& asked) {
   if (asked.question.step_seconds <= 0) return nullptr;

@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "compression/base/names.h"
@@ -353,8 +354,10 @@ std::string Mark(const PlanCandidate& candidate) {
 }
 
 std::string PairName(const PlanCandidate& candidate) {
-  if (candidate.codec == candidate.upper_codec) return candidate.codec;
-  return absl::StrCat(candidate.codec, "/", candidate.upper_codec);
+  std::string name = candidate.codec;
+  if (!candidate.slow_codec.empty()) absl::StrAppend(&name, "|", candidate.slow_codec);
+  if (candidate.codec != candidate.upper_codec) absl::StrAppend(&name, "/", candidate.upper_codec);
+  return name;
 }
 
 bool Aggregated(const PlanQuestion& question) {
@@ -368,9 +371,28 @@ PlanBounds BoundsFor(const PlanQuestion& question, const EncodedSize& size) {
                   relays, question.assumed);
 }
 
+// Who sends in the codec of slow lines, if the config has one; else nothing.
+std::vector<std::string> SlowNotes(const PlanQuestion& question) {
+  constexpr size_t kMostNames = 3;
+  if (question.slow_codec.empty()) return {};
+  std::vector<std::string> names;
+  for (const PeerLink& peer : question.links.peers()) {
+    if (peer.slow) names.push_back(peer.name);
+  }
+  const std::string who = names.empty()               ? "no peer"
+                          : names.size() > kMostNames ? absl::StrCat(names.size(), " peers")
+                                                      : absl::StrJoin(names, ", ");
+  const bool one = names.size() <= 1;
+  return {absl::StrCat(
+      "slow lines: ", who, one ? " sends" : " send", " updates as ", question.slow_codec,
+      " (exchange.slow_codec)",
+      (*FindCodec(question.slow_codec))->has_fixed_rate() ? "" : ", counted at its longest")};
+}
+
 // How streams bound the plans of the config's codec; nothing where they do not.
 std::vector<std::string> StreamNotes(const PlanQuestion& question) {
-  const absl::StatusOr<LevelCodecs> codecs = ParseLevels(question.codec, question.upper_codec);
+  const absl::StatusOr<LevelCodecs> codecs =
+      LevelsWith(question.codec, question.upper_codec, question.slow_codec);
   if (!codecs.ok() || Aggregated(question)) return {};
   const PlanBounds bounds =
       BoundsFor(question, EncodedSizeOf(question.parameters, question.chunk_elements, *codecs));
@@ -415,6 +437,7 @@ std::vector<std::string> Notes(const PlanQuestion& question) {
                                  " would cost less processor time on these lines than ",
                                  question.chunk_elements));
   }
+  for (std::string& note : SlowNotes(question)) notes.push_back(std::move(note));
   for (std::string& note : StreamNotes(question)) notes.push_back(std::move(note));
   if (question.train_seconds <= 0) {
     notes.push_back(
@@ -423,12 +446,13 @@ std::vector<std::string> Notes(const PlanQuestion& question) {
   return notes;
 }
 
-// Updates, means.
+// Updates, means; with the config's updates what it has for slow lines.
 std::vector<LevelCodecs> PairsFor(const PlanQuestion& question) {
   const std::vector<std::string> names = PredictableCodecs();
-  const auto add = [](const std::string& updates, const std::string& means,
-                      std::vector<LevelCodecs>* to) {
-    const absl::StatusOr<LevelCodecs> codecs = ParseLevels(updates, means);
+  const auto add = [&](const std::string& updates, const std::string& means,
+                       std::vector<LevelCodecs>* to) {
+    const std::string slow = updates == question.codec ? question.slow_codec : "";
+    const absl::StatusOr<LevelCodecs> codecs = LevelsWith(updates, means, slow);
     if (codecs.ok()) to->push_back(*codecs);
   };
   const auto bytes = [&](const std::string& name) {
@@ -457,6 +481,7 @@ ModesAsked ModesOf(const PlanQuestion& question) {
   asked.question.assumed = question.assumed;
   asked.codec = question.codec;
   asked.upper_codec = question.upper_codec;
+  asked.slow_codec = question.slow_codec;
   asked.mode = question.mode;
   asked.utilisation = question.utilisation;
   return asked;
@@ -502,7 +527,8 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
     for (const LevelCodecs& codecs : PairsFor(question)) {
       PlanCandidate candidate;
       candidate.shape = shape;
-      candidate.codec = codecs.updates.name();
+      candidate.codec = codecs.slow != nullptr ? question.codec : codecs.updates.name();
+      candidate.slow_codec = codecs.slow != nullptr ? question.slow_codec : "";
       candidate.upper_codec = codecs.means.name();
       const EncodedSize size = EncodedSizeOf(question.parameters, question.chunk_elements, codecs);
       const PlanBounds bounds = BoundsFor(question, size);
@@ -546,6 +572,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
     }
     nlohmann::ordered_json one = {{"plan", PlanShapeName(candidate.shape)},
                                   {"codec", candidate.codec},
+                                  {"slow_codec", candidate.slow_codec},
                                   {"upper_codec", candidate.upper_codec},
                                   {"fastest", candidate.best},
                                   {"of_config", candidate.of_config},

@@ -45,12 +45,14 @@ struct PlanQuestion {
   std::string plan;           // the config's
   std::string codec;          // the config's, without zstd
   std::string upper_codec;    // likewise, of means
+  std::string slow_codec;     // likewise, of updates over slow lines; empty: as the others
   ModelAssumptions assumed;
 };
 
 struct PlanCandidate {
   PlanShape shape = PlanShape::kFlat;
   std::string codec;        // of updates
+  std::string slow_codec;   // of those over slow lines; empty: as the others
   std::string upper_codec;  // of means
   bool best = false;        // the fastest
   bool of_config = false;   // the fastest of those that a run of this config would choose from

@@ -102,15 +102,19 @@ absl::StatusOr<std::string> ResolveMode(Config* config) {
   const ModeQuestion question = QuestionOf(*config);
   const std::vector<std::string> names = CodecsToTry(*config);
   std::vector<LevelCodecs> codecs;
-  std::vector<std::string> tried;
+  std::vector<Config::Exchange> tried;
   for (const std::string& name : names) {
     Config with = *config;
     with.exchange.codec = name;
-    const absl::StatusOr<LevelCodecs> levels = CarriedCodecsOf(MakeRunSpec(with));
+    absl::StatusOr<LevelCodecs> levels = CarriedCodecsOf(MakeRunSpec(with));
+    if (!levels.ok() && !codecs.empty() && !with.exchange.slow_codec.empty()) {
+      with.exchange.slow_codec.clear();  // it is no smaller
+      levels = CarriedCodecsOf(MakeRunSpec(with));
+    }
     if (!levels.ok() && !codecs.empty()) continue;  // its means could not be encoded so
     RETURN_IF_ERROR(levels.status());
     codecs.push_back(*levels);
-    tried.push_back(name);
+    tried.push_back(with.exchange);
   }
   const auto allowed = [&](const ModeShape& shape) {
     Config with = *config;
@@ -124,7 +128,7 @@ absl::StatusOr<std::string> ResolveMode(Config* config) {
                                      ", or lower [mode] utilisation"));
   }
   for (size_t i = 0; i < codecs.size(); ++i) {
-    if (codecs[i].name() == chosen->codec) config->exchange.codec = tried[i];
+    if (codecs[i].name() == chosen->codec) config->exchange = tried[i];
   }
   config->mode = ModeOf(chosen->shape);
   return WhyMode(*chosen, PredictMode(question, {"sync", 1, 0}, codecs.front()), share);

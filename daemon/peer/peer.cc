@@ -315,6 +315,7 @@ absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
       runner_.OnEvaluate(message.evaluate());
       break;
     case v1::CoordinatorMessage::kSealed:
+      runner_.ForgetNextTrains();  // no version follows
       return end_.OnSealed(message.sealed().seal());
     case v1::CoordinatorMessage::kDrain:
       OnDrain(message.drain().reason());

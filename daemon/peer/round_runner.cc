@@ -78,7 +78,7 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
 void RoundRunner::OnSessionDown() {
   session_ = false;
   offered_ = 0;
-  next_train_.reset();  // the coordinator says all again after the next Hello
+  ForgetNextTrains();  // the coordinator says all again after the next Hello
   next_plan_.reset();
   next_evaluates_.clear();
 }
@@ -90,9 +90,26 @@ void RoundRunner::OnTrain(const v1::Train& train) {
   // Of the last two the coordinator is told, or has been by now, and gives it to others.
   if (rested_ && train.ahead()) refused_ = true;
   if (draining_ || rested_ || held_back_) return;
+  waiting_train_.reset();
+  if (train.ahead() && next_train_ && !next_train_->ahead()) {
+    waiting_train_ = train;
+  } else {
+    TakeTrain(train);
+  }
+}
+
+void RoundRunner::TakeTrain(const v1::Train& train) {
   next_train_.reset();
+  if (train.ahead() && assigned_ && !own_.held()) {
+    waiting_train_ = train;
+    return;
+  }
   if (!keeper_.has_state() || train.version() > keeper_.version() + (train.ahead() ? 2 : 1)) {
     next_train_ = train;  // commits are still to come, and they settle the update at hand
+    return;
+  }
+  if (train.ahead() && own_.held() && offered_ != keeper_.version() + 1) {
+    waiting_train_ = train;  // until the Ready is said, which the state's digest may hold up
     return;
   }
   DropTraining();
@@ -103,6 +120,11 @@ void RoundRunner::OnTrain(const v1::Train& train) {
     masks_.GiveUp(absl::CancelledError("another update is trained"));
   }
   StartTraining();
+}
+
+void RoundRunner::ForgetNextTrains() {
+  next_train_.reset();
+  waiting_train_.reset();
 }
 
 void RoundRunner::DropTraining() {
@@ -168,6 +190,7 @@ void RoundRunner::OnWorkerLost() {
   }
   starting_ = training_ = false;
   boundary_.reset();  // its samples are others' by now
+  waiting_train_.reset();
   of_worker_ = false;
   age_ = 0;
   missed_ = false;
@@ -279,6 +302,7 @@ void RoundRunner::SendReady() {
   *message.mutable_ready() = *std::move(ready);
   events_.send(message);
   exchange_.waker().OnWaiting();
+  if (waiting_train_) TakeTrain(*std::exchange(waiting_train_, std::nullopt));
 }
 
 // An entry has left the update out and it is gone. Who was offered it knows that by the header; who
@@ -434,6 +458,7 @@ void RoundRunner::OnDropped() {
   guess_.Forget();
   masks_.GiveUp(absl::CancelledError("the replica was dropped, and the update with it"));
   DropTraining();
+  waiting_train_.reset();
   own_lost_ = true;
   if (!evaluates_.empty()) GiveUpEvaluations();
   CheckIdle();
@@ -477,7 +502,7 @@ void RoundRunner::OnDigest() {
 // What was said for a version that was still to come. Evaluation first: a commit waits for it.
 void RoundRunner::GoOn() {
   for (const v1::Evaluate& evaluate : std::exchange(next_evaluates_, {})) OnEvaluate(evaluate);
-  if (next_train_) OnTrain(v1::Train(*next_train_));
+  if (next_train_) TakeTrain(v1::Train(*next_train_));
   if (!next_plan_) return;
   const absl::Status taken = OnPlan(v1::Plan(*next_plan_));
   if (!taken.ok()) events_.on_refused(taken);
@@ -488,7 +513,7 @@ void RoundRunner::GoOn() {
 
 void RoundRunner::Drain() {
   draining_ = true;
-  next_train_.reset();
+  ForgetNextTrains();
   // What is trained beside an update that stands would come after the round under way.
   if (own_.held() || !exchange_.under_way()) DropTraining();
   CheckIdle();
@@ -496,7 +521,10 @@ void RoundRunner::Drain() {
 
 void RoundRunner::Rest(Task done) {
   rested_ = std::move(done);
-  if (rested_) next_train_.reset();
+  if (rested_) {
+    refused_ = refused_ || waiting_train_ || (next_train_ && next_train_->ahead());
+    ForgetNextTrains();
+  }
   if (!rested_ && std::exchange(refused_, false)) events_.on_update_lost();
   CheckIdle();
 }

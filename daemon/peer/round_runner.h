@@ -3,10 +3,10 @@
 //
 // OwnUpdate holds what this peer contributes, RoundExchange carries a plan out, MaskLink hides the
 // update in a sum where the run has masks; this class decides when. Laws: a Train replaces whatever
-// ran before, but one ahead leaves the update that is offered; the update slot is encoded only once
-// the update before is settled; what is said for a version whose base is still to be committed here
-// waits for that commit; a round lost with the coordinator is offered again to its successor. Loop
-// thread.
+// ran before, but one ahead leaves the update that is offered, or waits until there is one; the
+// update slot is encoded only once the update before is settled; what is said for a version whose
+// base is still to be committed here waits for that commit; a round lost with the coordinator is
+// offered again to its successor. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,7 @@ class RoundRunner {
   void SetLanes(uint32_t lanes) { exchange_.SetLanes(lanes); }  // ExchangeSettings::lanes
   void OnSessionDown();
   void OnTrain(const v1::Train& train);
+  void ForgetNextTrains();                    // those that have not begun
   absl::Status OnPlan(const v1::Plan& plan);  // an error: no honest coordinator sends it
   void OnAudit(const v1::Audit& order) { exchange_.OnAudit(order); }
   void OnMask(const v1::MaskToParty& message) { masks_.OnMessage(message); }
@@ -106,6 +107,7 @@ class RoundRunner {
   static const char* NameOf(Phase phase);
   Phase phase() const;
 
+  void TakeTrain(const v1::Train& train);
   void StartTraining();
   bool guesses() const { return spec_.mode().kind() == "eager"; }
   void BeginSteps(const std::string& start);
@@ -167,6 +169,8 @@ class RoundRunner {
 
   // What was said for a version whose base is still to be committed here.
   std::optional<v1::Train> next_train_;
+  // One ahead, given early: it begins as soon as the update before it is offered.
+  std::optional<v1::Train> waiting_train_;
   std::optional<v1::Plan> next_plan_;
   std::vector<v1::Evaluate> next_evaluates_;
 

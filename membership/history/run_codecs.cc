@@ -31,9 +31,7 @@ absl::StatusOr<LevelCodecs> CodecsOf(const v1::ExchangeSpec& exchange) {
   }
   if (exchange.slow_codec().empty()) return codecs;
   ASSIGN_OR_RETURN(const Codec* const slow, FindCodec(exchange.slow_codec()));
-  RETURN_IF_ERROR(CheckSlowCodec(codecs, *slow));
-  codecs.updates.codec = &FindEitherCodec(*updates, *slow, false);
-  return codecs;
+  return WithSlowCodec(codecs, *slow);
 }
 
 absl::StatusOr<const Codec*> EncoderOf(const v1::ExchangeSpec& exchange, bool slow) {
@@ -88,8 +86,14 @@ std::string CodecText(const v1::ExchangeSpec& exchange) {
 }
 
 EncodedSize EncodedSizeOf(uint64_t values, uint32_t chunk_elements, const LevelCodecs& codecs) {
-  return {values, EncodedBytes(values, chunk_elements, *codecs.updates.codec),
-          EncodedBytes(values, chunk_elements, *codecs.means.codec)};
+  EncodedSize size{values, EncodedBytes(values, chunk_elements, *codecs.updates.codec),
+                   EncodedBytes(values, chunk_elements, *codecs.means.codec), 0};
+  size.slow_bytes = size.update_bytes;
+  if (codecs.slow == nullptr) return size;
+  // Each chunk says in one byte more which of the two it is of.
+  const auto chunks = static_cast<double>((values + chunk_elements - 1) / chunk_elements);
+  size.slow_bytes = EncodedBytes(values, chunk_elements, *codecs.slow) + chunks;
+  return size;
 }
 
 }  // namespace atolld

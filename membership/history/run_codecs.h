@@ -38,6 +38,7 @@ struct EncodedSize {
   uint64_t parameters = 0;
   double update_bytes = 0;  // of the whole vector, as a contributor encodes it
   double mean_bytes = 0;    // of the whole vector, as relays and reducers do
+  double slow_bytes = 0;    // of the whole vector, as a contributor behind a slow line does
 };
 
 // Bytes that the codecs make of so many values, at most, chunk by chunk.

@@ -389,7 +389,7 @@ std::optional<LinkModel> LinkEstimates::Model(absl::Span<const KnownPeer> peers)
     const double down = bounded(Down(peer.peer), peer.down_rate);
     model.AddPeer({peer.peer, regions[peer.region], up > 0 ? up : middle_up,
                    down > 0 ? down : middle_down, within(peer.region) / 4, peer.reduces, true,
-                   HadRoom(peer.peer)});
+                   HadRoom(peer.peer), peer.slow});
   }
   for (auto a = regions.begin(); a != regions.end(); ++a) {
     for (auto b = std::next(a); b != regions.end(); ++b) {

@@ -44,6 +44,7 @@ struct KnownPeer {
   double up_rate = 0;  // bytes a second of its line, headers and all; 0: not told
   double down_rate = 0;
   bool reduces = true;  // it can be dialled
+  bool slow = false;    // PeerLink::slow
 };
 
 class LinkEstimates {

@@ -25,6 +25,7 @@ struct PeerLink {
   bool reachable = true;    // false: it dials out alone, so it neither reduces nor relays
   bool contributes = true;  // false: an aggregator, which reduces and nothing else
   bool had_room = false;    // its rates are what was asked of it while others were waited for
+  bool slow = false;        // it sends its updates in the codec of slow lines
 };
 
 // One direction.
@@ -41,6 +42,7 @@ class LinkModel {
   // Its number, from 0. `close`: its peers are near each other, so that one may average for all.
   size_t AddRegion(std::string name, bool close = true);
   void AddPeer(PeerLink peer);  // of a region that was added
+  void SetSlow(size_t peer, bool slow) { peers_[peer].slow = slow; }
   // Both directions, shared by all that passes: the links numbered 2k and 2k + 1.
   void AddLink(size_t a, size_t b, double bytes_per_second, absl::Duration rtt);
   void AddLink(size_t a, size_t b, double forth, double back, absl::Duration rtt);

@@ -206,8 +206,11 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
                               const EncodedSize& size, uint32_t chunks) {
   if (trial_) EndTrial();  // its exchange was given up, perhaps for what the trial asked
   shares_ = Share();
-  const EncodedSize sent = {size.parameters, update_bytes_ > 0 ? update_bytes_ : size.update_bytes,
-                            mean_bytes_ > 0 ? mean_bytes_ : size.mean_bytes};
+  EncodedSize sent = size;
+  slow_part_ = size.update_bytes > 0 ? size.slow_bytes / size.update_bytes : 1;
+  if (update_bytes_ > 0) sent.update_bytes = update_bytes_;
+  if (mean_bytes_ > 0) sent.mean_bytes = mean_bytes_;
+  sent.slow_bytes = slow_part_ * sent.update_bytes;
   const PlanBounds bounds = BoundsOf(reduces.size(), std::max(sent.update_bytes, sent.mean_bytes),
                                      /*relays=*/kind_ != PlanKind::kFlat, Assumed());
   const Question question = {links, reduces, sent, chunks, bounds, wider_ * bounds.reducers};
@@ -268,7 +271,8 @@ bool PlanChoice::Saves(const Candidate& before, const Candidate& after) {
 }
 
 void PlanChoice::NoteArrived(double update_bytes, double mean_bytes) {
-  if (shares_.updates > 0 && update_bytes > 0) update_bytes_ = update_bytes / shares_.updates;
+  const double updates = shares_.updates + slow_part_ * shares_.slow_updates;
+  if (updates > 0 && update_bytes > 0) update_bytes_ = update_bytes / updates;
   if (shares_.means > 0 && mean_bytes > 0) mean_bytes_ = mean_bytes / shares_.means;
 }
 

@@ -117,6 +117,7 @@ class PlanChoice {
   // Of the vector in either form, as measured; 0: not yet.
   double update_bytes_ = 0;
   double mean_bytes_ = 0;
+  double slow_part_ = 1;  // of an update's bytes, that one over a slow line has
 };
 
 }  // namespace atolld

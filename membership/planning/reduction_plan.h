@@ -69,6 +69,7 @@ struct ExchangeContributor {
   bool has_shard = true;
   double bandwidth = 1;     // any unit common to all; the same for all: equal shards
   std::string region = "";  // empty: one of its own
+  bool slow = false;        // its update is in the run's slow_codec
 };
 
 // A peer that trains nothing and may reduce. It holds the state that the entry is made against.

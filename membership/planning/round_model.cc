@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -76,8 +77,8 @@ class Builder {
     for (size_t i = 0; i < links_.peers().size(); ++i) {
       if (!links_.peers()[i].contributes) continue;
       const Group& group = groups_[group_of_[i]];
-      to_relays_.up[i].updates += group.to_relays;
-      to_reducers_.up[i].updates += group.to_reducers;
+      to_relays_.up[i] += Update(i, group.to_relays);
+      to_reducers_.up[i] += Update(i, group.to_reducers);
       traffic_.ends[i] += group.dialled.size() - group.dialled.count(i);
     }
     for (const auto& [ends, sent] : sent_) {
@@ -103,6 +104,7 @@ class Builder {
     size_t region = 0;
     std::vector<size_t> members;
     std::vector<size_t> able;  // to relay
+    size_t slow = 0;           // members whose lines are
     // Of each member, of the two stages.
     double to_relays = 0;
     double to_reducers = 0;
@@ -132,8 +134,22 @@ class Builder {
       Group& group = groups_[found->second];
       group_of_.push_back(found->second);
       if (peers[i].contributes) group.members.push_back(i);
+      if (peers[i].contributes && peers[i].slow) ++group.slow;
       if (peers[i].contributes && peers[i].reachable) group.able.push_back(i);
     }
+  }
+
+  // So much of this peer's own update.
+  Share Update(size_t peer, double share) const {
+    return links_.peers()[peer].slow ? Share{0, 0, share} : Share{share, 0, 0};
+  }
+
+  // So much of each member's update, but for one that keeps its own.
+  Share UpdatesOf(const Group& group, double share, std::optional<size_t> but) const {
+    const bool slow = but && links_.peers()[*but].slow;
+    const size_t slow_ones = group.slow - (slow ? 1 : 0);
+    const size_t usual = group.members.size() - group.slow - (but && !slow ? 1 : 0);
+    return {static_cast<double>(usual) * share, 0, static_cast<double>(slow_ones) * share};
   }
 
   // Every member of the group sends its share to the reducer.
@@ -142,15 +158,17 @@ class Builder {
     const size_t home = links_.peers()[reducer].region;
     const size_t count = group.members.size();
     const bool own = g == group_of_[reducer] && links_.peers()[reducer].contributes;
-    const double senders = static_cast<double>(own ? count - 1 : count);
+    const size_t senders = own ? count - 1 : count;
+    const Share updates = UpdatesOf(group, share, own ? std::optional(reducer) : std::nullopt);
     group.to_reducers += share;
-    if (own) to_reducers_.up[reducer].updates -= share;  // its own stays
-    if (group.dialled.insert(reducer).second) traffic_.ends[reducer] += own ? count - 1 : count;
-    to_reducers_.down[reducer].updates += senders * share;
+    if (own) to_reducers_.up[reducer] += Update(reducer, -share);  // its own stays
+    if (group.dialled.insert(reducer).second) traffic_.ends[reducer] += senders;
+    to_reducers_.down[reducer] += updates;
     traffic_.decoded[reducer] += static_cast<double>(count) * share;
-    sent_[{group.region, home}].updates += senders * share;
+    sent_[{group.region, home}] += updates;
     if (senders > 0) {
-      traffic_.rtt = std::max(traffic_.rtt, NoteStream(group.region, home, {share, share}));
+      traffic_.rtt =
+          std::max(traffic_.rtt, NoteStream(group.region, home, StreamOf(updates, share)));
     }
   }
 
@@ -164,16 +182,23 @@ class Builder {
     if (group.dialled.insert(relay).second) traffic_.ends[relay] += group.members.size() - 1;
     ++traffic_.ends[relay];
     ++traffic_.ends[reducer];
-    to_relays_.up[relay].updates -= share;
-    to_relays_.down[relay].updates += (count - 1) * share;
+    const Share updates = UpdatesOf(group, share, relay);
+    to_relays_.up[relay] += Update(relay, -share);
+    to_relays_.down[relay] += updates;
     to_reducers_.up[relay].means += share;
     to_reducers_.down[reducer].means += share;
     traffic_.decoded[relay] += count * share;
     traffic_.encoded[relay] += share;
     traffic_.decoded[reducer] += share;
     sent_[{group.region, home}].means += share;
-    traffic_.rtt = std::max(traffic_.rtt, NoteStream(group.region, group.region, {share, share}) +
+    const Share stream = StreamOf(updates, share);
+    traffic_.rtt = std::max(traffic_.rtt, NoteStream(group.region, group.region, stream) +
                                               NoteStream(group.region, home, {0, share}));
+  }
+
+  // What the largest streams of such updates carry.
+  static Share StreamOf(const Share& updates, double share) {
+    return {updates.updates > 0 ? share : 0, share, updates.slow_updates > 0 ? share : 0};
   }
 
   // The longest round trip that such a stream may have. What comes back is means.
@@ -181,6 +206,7 @@ class Builder {
     StreamTraffic& stream = traffic_.streams[{from, to}];
     stream.share.updates = std::max(stream.share.updates, share.updates);
     stream.share.means = std::max(stream.share.means, share.means);
+    stream.share.slow_updates = std::max(stream.share.slow_updates, share.slow_updates);
     stream.rtt = 2 * (farthest_[from] + links_.Delay(from, to) + farthest_[to]);
     return stream.rtt;
   }
@@ -190,7 +216,7 @@ class Builder {
   static StageTraffic Back(const StageTraffic& stage) {
     StageTraffic back{stage.down, stage.up, stage.link};
     for (std::vector<Share>* shares : {&back.up, &back.down, &back.link}) {
-      for (Share& share : *shares) share = {0, share.all()};
+      for (Share& share : *shares) share = {0, share.all(), 0};
     }
     for (size_t link = 0; link + 1 < back.link.size(); link += 2) {
       std::swap(back.link[link], back.link[link + 1]);
@@ -259,6 +285,7 @@ StageTraffic SumOfStages(const std::vector<StageTraffic>& stages) {
 Share& Share::operator+=(const Share& more) {
   updates += more.updates;
   means += more.means;
+  slow_updates += more.slow_updates;
   return *this;
 }
 
@@ -299,14 +326,16 @@ ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chun
 }
 
 double BytesOf(const EncodedSize& size, const Share& share) {
-  return share.updates * size.update_bytes + share.means * size.mean_bytes;
+  return share.updates * size.update_bytes + share.slow_updates * size.slow_bytes +
+         share.means * size.mean_bytes;
 }
 
 ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic& traffic,
                                    const EncodedSize& size, const ModelAssumptions& assumed) {
   ExchangePrediction result;
   const EncodedSize on_lines = {size.parameters, size.update_bytes / assumed.line_share,
-                                size.mean_bytes / assumed.line_share};
+                                size.mean_bytes / assumed.line_share,
+                                size.slow_bytes / assumed.line_share};
   const StageTraffic all = SumOfStages(traffic.stages);
   const Busiest busiest = BusiestLine(links, all, on_lines, assumed.link_share);
   result.lines_seconds = busiest.seconds;
@@ -322,8 +351,9 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
   result.stages_seconds = (sum + (steps - 1) * slowest.seconds) / steps;
 
   for (const auto& [ends, stream] : traffic.streams) {
-    const double bytes =
-        std::max(stream.share.updates * size.update_bytes, stream.share.means * size.mean_bytes);
+    const double bytes = std::max({stream.share.updates * size.update_bytes,
+                                   stream.share.slow_updates * size.slow_bytes,
+                                   stream.share.means * size.mean_bytes});
     const double windows = bytes / assumed.first_window_bytes;
     result.streams_seconds = std::max(result.streams_seconds,
                                       absl::ToDoubleSeconds(stream.rtt) * std::log2(1 + windows));
@@ -342,9 +372,8 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
   result.before_and_after_seconds =
       floats / assumed.encode_bytes_per_second + floats / assumed.decode_bytes_per_second +
       (size.update_bytes + size.mean_bytes) / assumed.hash_bytes_per_second;
-  result.handover_seconds = floats / assumed.encode_bytes_per_second +
-                            size.update_bytes / assumed.hash_bytes_per_second +
-                            absl::ToDoubleSeconds(links.CoordinatorRtt());
+  result.handover_seconds =
+      floats / assumed.encode_bytes_per_second + size.update_bytes / assumed.hash_bytes_per_second;
 
   double transfer = result.lines_seconds;
   result.bottleneck = busiest.line;

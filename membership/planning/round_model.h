@@ -41,12 +41,13 @@ inline bool Weighted(PlanShape shape) {
 }
 
 // A share of the vector, by what it passes as: contributors' own chunks, or means of them, which
-// may have another codec.
+// may have another codec, as the chunks of contributors behind slow lines may.
 struct Share {
   double updates = 0;
   double means = 0;  // partial ones too
+  double slow_updates = 0;
 
-  double all() const { return updates + means; }
+  double all() const { return updates + means + slow_updates; }
   Share& operator+=(const Share& more);
 };
 
@@ -132,9 +133,7 @@ struct ExchangePrediction {
   double processor_seconds = 0;  // the busiest reducer or relay
   double round_trips_seconds = 0;
   double before_and_after_seconds = 0;  // encoding and hashing the whole vector
-  // Of these two the part after which a peer may train on while its update is exchanged: that is
-  // encoded and hashed, and the coordinator has been told and has answered.
-  double handover_seconds = 0;
+  double handover_seconds = 0;          // of that, until a peer may train on
 
   std::string bottleneck;      // "home-1 up", "link eu>us", "streams", "processor of eu-1"
   double mean_bytes_sent = 0;  // by a contributor

@@ -33,4 +33,17 @@ std::vector<SlowLines::Change> SlowLines::Update(const std::map<std::string, dou
   return changes;
 }
 
+void MarkSlowLines(LinkModel* links) {
+  std::map<std::string, double> rates;
+  for (const PeerLink& peer : links->peers()) {
+    if (peer.contributes) rates[peer.name] = peer.up;
+  }
+  SlowLines lines;
+  lines.Update(rates);
+  for (size_t i = 0; i < links->peers().size(); ++i) {
+    const PeerLink& peer = links->peers()[i];
+    links->SetSlow(i, peer.contributes && lines.Has(peer.name));
+  }
+}
+
 }  // namespace atolld

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "membership/planning/link_model.h"
+
 namespace atolld {
 
 class SlowLines {
@@ -30,5 +32,8 @@ class SlowLines {
  private:
   std::set<std::string> slow_;
 };
+
+// Of these contributors those that a coordinator to which all lines are known would have send so.
+void MarkSlowLines(LinkModel* links);
 
 }  // namespace atolld

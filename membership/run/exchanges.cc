@@ -185,7 +185,7 @@ std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
   for (size_t i = 0; i < reduces.size(); ++i) {
     const RosterMember& member = *roster.Find((*contributors)[i].member.peer());
     peers.push_back({member.peer, member.region, static_cast<double>(member.up_rate),
-                     static_cast<double>(member.down_rate), reduces[i]});
+                     static_cast<double>(member.down_rate), reduces[i], (*contributors)[i].slow});
   }
   slow_changes_ = slow_lines_.Update(RatesUp(peers, estimates_));
   vector_bytes_ = std::max(size.update_bytes, size.mean_bytes);
@@ -326,9 +326,10 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
         " fit its messages; ",
         IsStreaming(ledger.spec()) ? "the others train anew" : "the others count in the next"));
   }
-  for (const ExchangeContributor& contributor : contributors) {
+  for (ExchangeContributor& contributor : contributors) {
     const std::string& peer = contributor.member.peer();
     contributions_[peer] = round.Find(peer)->ready;
+    contributor.slow = contributions_[peer].slow_codec();
   }
   const absl::Status reducible = Reducible(now, contributors, round, ledger, members);
   if (!reducible.ok()) return reducible;

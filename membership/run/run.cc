@@ -470,6 +470,7 @@ void Run::AdoptTraining(absl::Time now, const std::string& peer, HeldTraining he
   // An entry that it has not heard of may have taken its update, or dropped it.
   const bool settled = version < ledger_.version() && held.offers && IsStreaming(ledger_.spec());
   const bool taken = ledger_.spec().data().private_() && members_.MayBeTaken(peer, version);
+  training_.round().trainer(peer).settled = settled || taken ? version + 1 : 0;
   if (settled || taken) held = held.WithoutUpdate();
   // The update that is exchanged is gone, whatever it trains instead.
   if (contributes && training_.trains_ahead() && !held.offers) held = HeldTraining();
@@ -513,8 +514,7 @@ void Run::AdvanceTraining(absl::Time now) {
   if (round.MayClose(now, roster) && !roster.in_grace(now)) BeginExchange(now);
 }
 
-// Whose update for the round stands goes on training for the next one, where the mode says so and
-// there will be one.
+// Whoever trains is told what to train next, where the mode says so and there will be a next one.
 void Run::TrainAhead(absl::Time now) {
   const Round& round = training_.round();
   if (!training_.trains_ahead() || ledger_.control().paused() ||

@@ -66,22 +66,17 @@ TrainingState& Round::trainer(const std::string& peer) {
 void Round::SetActivity(const std::string& peer, Activity activity) {
   TrainingState& state = trainer(peer);
   state.activity = activity;
-  if (activity == Activity::kReady && !state.ahead) {
-    alone_.insert(peer);
-  } else {
-    alone_.erase(peer);
-  }
-  if (activity == Activity::kIdle) {
-    idle_.insert(peer);
-  } else {
-    idle_.erase(peer);
-  }
+  const auto put = [&peer](std::set<std::string>* peers, bool in) {
+    in ? static_cast<void>(peers->insert(peer)) : static_cast<void>(peers->erase(peer));
+  };
+  put(&nothing_next_, activity != Activity::kIdle && !state.ahead);
+  put(&idle_, activity == Activity::kIdle);
 }
 
 void Round::Forget(const std::string& peer) {
   trainers_.erase(peer);
   idle_.erase(peer);
-  alone_.erase(peer);
+  nothing_next_.erase(peer);
 }
 
 const TrainingState* Round::Find(const std::string& peer) const {
@@ -282,13 +277,16 @@ void Round::Assign(absl::Time now, const std::string& peer, double rounds) {
 std::vector<std::string> Round::MayTrainAhead(const Roster& roster) const {
   std::vector<std::string> able;
   if (!settings_.trains_ahead) return able;
-  for (const std::string& peer : alone_) {
+  for (const std::string& peer : nothing_next_) {
     const RosterMember* const member = roster.Find(peer);
-    if (member == nullptr || !member->connected() || !member->present() || member->draining ||
-        !trainers_.at(peer).worker_ready || left_out_.count(peer) > 0) {
-      continue;
+    const TrainingState& state = trainers_.at(peer);
+    if (member == nullptr) continue;
+    // An update that is to be said again may be lost; and who lags hears of the commits first.
+    const bool unsure = state.offers || !member->has_state || member->version + 1 < version_;
+    if (member->connected() && member->present() && !member->draining && state.worker_ready &&
+        !(unsure && state.activity == Activity::kTraining) && left_out_.count(peer) == 0) {
+      able.push_back(peer);
     }
-    able.push_back(peer);
   }
   return able;
 }
@@ -328,6 +326,7 @@ void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& r
     ready_times_.Add(done.ready_after);
   }
   done.resumed = false;
+  if (done.ahead && std::exchange(done.ahead->waits, false)) done.ahead->started = now;
   SetActivity(peer, Activity::kReady);
   done.ready = ready;
   done.offers = true;
@@ -455,12 +454,15 @@ std::vector<std::string> Round::Next(const std::vector<std::string>& contributor
     if (settings_.one_entry && trainer.offers) settled.push_back(peer);
   }
   for (const std::string& peer : settled) Free(peer);
+  AskAgain();
+  return settled;
+}
+
+void Round::AskAgain() {
   for (auto& [peer, trainer] : trainers_) {
     if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
     trainer.ready.Clear();
   }
-  alone_.clear();
-  return settled;
 }
 
 void Round::Free(const std::string& peer) {
@@ -484,20 +486,13 @@ void Round::Skip(uint64_t version) {
   open_ = false;
   enough_since_.reset();
   reason_.clear();
-  for (auto& [peer, trainer] : trainers_) {
-    if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
-    trainer.ready.Clear();
-  }
-  alone_.clear();
+  AskAgain();
 }
 
 void Round::Again(absl::Time now) {
   opened_ = now;
   enough_since_.reset();
-  for (auto& [peer, trainer] : trainers_) {
-    if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
-  }
-  alone_.clear();
+  AskAgain();
 }
 
 std::vector<std::string> Round::Evaluators(const Roster& roster, uint64_t version) const {
@@ -608,7 +603,9 @@ v1::Train Training::AssignAhead(absl::Time now, const std::string& peer, uint64_
   v1::Train train =
       MakeTrain(round_.version() + 1, epoch, paced.steps, spec, peer, AheadHolder(peer));
   train.set_ahead(true);
-  round_.SetAhead(peer, {now, train.number(), paced.rounds});
+  const bool waits = round_.trainer(peer).activity != Activity::kReady;
+  const auto started = waits ? std::nullopt : std::make_optional(now);
+  round_.SetAhead(peer, {waits, started, train.number(), paced.rounds});
   return train;
 }
 
@@ -624,7 +621,9 @@ void Training::DropLate(const std::string& peer, const v1::Ready& ready) {
   const LeaseBook::Ranges named(ready.samples().begin(), ready.samples().end());
   const bool same =
       settings_.private_data ? Answers(peer, ready) : leases_.HoldsExactly(peer, named);
-  if (!settings_.one_entry || trainer.activity != Activity::kTraining || !same) return;
+  const bool said_again = ready.version() <= trainer.settled;
+  if (!settings_.one_entry || trainer.activity != Activity::kTraining || !same || said_again)
+    return;
   leases_.Return(peer);
   leases_.Hand(AheadHolder(peer), peer);
   changed_ = true;
@@ -670,6 +669,7 @@ void Training::ResumeAhead(const std::string& peer, const HeldTraining& held) {
                               : !held.ahead.empty() && Adopt(AheadHolder(peer), held.ahead));
   if (!goes_on) return DropAhead(peer);
   AheadTraining ahead = known.value_or(AheadTraining());
+  ahead.waits = false;
   ahead.number = 0;  // as of the other: it may be of an older Train than the newest
   round_.SetAhead(peer, ahead);
 }

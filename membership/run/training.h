@@ -39,10 +39,10 @@ namespace atolld {
 // neither waited for nor counted; where nobody would be left, or none that others can dial,
 // nobody's is.
 //
-// With a pipeline whose update stands is given training for the next round: to be its training once
-// this round's entry is committed, or, where that has left the update out and it stands on, beside
-// it for one round more. In mode "streaming" an update that was left out is dropped. Pure: time and
-// roster come in as arguments.
+// With a pipeline whoever trains is given a training for the next round as well. It begins when the
+// update stands, to be the training once this round's entry is committed, or, where that has left
+// the update out and it stands on, beside it for one round more. In mode "streaming" an update that
+// was left out is dropped. Pure: time and roster come in as arguments.
 class Round {
  public:
   // `started`: some round of the run has begun before. `version`: the entry of the round.
@@ -87,8 +87,8 @@ class Round {
   // Why trainers idle in an open round, or train on without being waited for: by peer, in words.
   std::map<std::string, std::string> Notes(absl::Time now, const Roster& roster) const;
   void Assign(absl::Time now, const std::string& peer, double rounds = 1);
-  // Those whose update stands and who may train beside it (in the order of their names), and that
-  // one does. DropAhead: not any more.
+  // Those who may have a training for the next round already, to be begun once their update stands
+  // (in the order of their names), and that one has. DropAhead: not any more.
   std::vector<std::string> MayTrainAhead(const Roster& roster) const;
   void SetAhead(const std::string& peer, const AheadTraining& ahead);
   void DropAhead(const std::string& peer);
@@ -147,6 +147,7 @@ class Round {
   bool IsLate(absl::Time now, const TrainingState& trainer) const;
   bool MayBeDrawn(absl::Time now, const RosterMember& member, const TrainingState& trainer) const;
   bool DropsHold(const Roster& roster) const;
+  void AskAgain();  // updates that stand are to be said again
 
   const RoundSettings settings_;
   bool started_;
@@ -158,8 +159,8 @@ class Round {
   std::string reason_;
   RecentTimes ready_times_;
   std::map<std::string, TrainingState> trainers_;
-  std::set<std::string> idle_;   // of them
-  std::set<std::string> alone_;  // of them: ready, and nothing is trained beside
+  std::set<std::string> idle_;          // of them
+  std::set<std::string> nothing_next_;  // of the others: nothing is given to train ahead
   std::set<std::string> left_out_;
   // MayClose saw it train, at so many changes of the roster: until it ends nothing needs a look.
   std::string awaited_;
@@ -188,7 +189,7 @@ class Training {
   // What the peer is to do for the round from now on, instead of whatever it did.
   v1::Train Assign(absl::Time now, const std::string& peer, uint64_t epoch, const PacedSteps& paced,
                    const v1::RunSpec& spec);
-  // Beside the update that it offers: for the round after.
+  // Beside the update that it offers or will: for the round after.
   v1::Train AssignAhead(absl::Time now, const std::string& peer, uint64_t epoch,
                         const PacedSteps& paced, const v1::RunSpec& spec);
   bool trains_ahead() const { return settings_.trains_ahead; }

@@ -1,8 +1,9 @@
 // What a run knows of one peer's training, and how its rounds go.
 //
 // Where the run's mode has a pipeline (membership/history/run_mode.h) a peer whose update stands
-// trains beside it for the entry after the round's: *ahead*. It holds at most one update that is
-// offered and one training. Plain data.
+// trains beside it for the entry after the round's: *ahead*. It is given that training as early as
+// its own for the round, so that it need not ask for it once it is ready. It holds at most one
+// update that is offered and one training, or one training and one that waits. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ namespace atolld {
 enum class Activity { kIdle, kTraining, kReady };
 
 struct AheadTraining {
+  bool waits = false;                 // until its peer is ready: it has not begun
   std::optional<absl::Time> started;  // as TrainingState::train_started
   uint64_t number = 0;                // as TrainingState::train_number
   double rounds = 1;                  // as TrainingState::rounds
@@ -35,6 +37,7 @@ struct TrainingState {
   bool resumed = false;  // so that its time is what its Ready tells, not what was measured here
   uint64_t discarded_in = 0;  // the version for which its update was not taken
   uint64_t began_for = 0;     // the version whose round its training began in
+  uint64_t settled = 0;       // Readys up to this version say again what an entry has settled
   uint64_t train_number = 0;  // of its Train; 0: not known, since it said Hello after it
   // So much of a round's training it was told: that of several where its update is dropped, of a
   // part where its speed is to be measured.

@@ -13,14 +13,20 @@ rate on each party's piece of the text. Three cases, each run by both, one after
     crowd   1,000 parties of whom 20 are in a round, 50 rounds of 1 step; in Atoll, two peers host
             500 virtual parties each
 
+Of the first two Atoll does both things that it can do with 8 parties on one machine. `atoll` is 8
+peers, each a process with a worker, a replica and a log of its own, that exchange over gRPC with
+TLS as on 8 machines; `hosted` is two peers that host 4 virtual parties each, which is what Flower's
+simulation does with its two actors.
+
 Prints one JSON object. Of each case and system: `wall`, the seconds of the command (`flwr run` with
 its simulation's processes there already, from a run before; `atoll local` with all of its own),
 `round`, the median seconds of a round but the first, and `loss`, validation loss in nats a byte. Of
 the two together:
 
-    overhead_ratio   Atoll's seconds a round without the steps over Flower's. The cost of a step is
-                     that by which rounds of 25 steps are longer than those of one
-    wall_ratio       by case
+    overhead_ratio   Atoll's seconds a round without the steps over Flower's, with 8 peers and with
+                     hosted parties. The cost of a step is that by which rounds of 25 steps are
+                     longer than those of one
+    wall_ratio       by case, with 8 peers; hosted_wall_ratio, with hosted parties
     bytes_ratio      on all wires together, in a round of the long case
     loss_ratio       of the long case, with the rule of both: what Flower runs begins AdamW anew in
                      each round, as its quickstart does, and Atoll's peers keep their moments; for
@@ -44,9 +50,9 @@ CASES = {"short": {"parties": 8, "rounds": 20, "steps": 1, "fraction": 1.0},
          "long": {"parties": 8, "rounds": 10, "steps": 25, "fraction": 1.0},
          "crowd": {"parties": 1000, "rounds": 50, "steps": 1, "fraction": 0.02}}
 HOSTS = 2
-CROWD = """
+HOSTED = """
 [experiment]
-name = "crowd"
+name = "hosted"
 hosts = {hosts}
 [partition]
 unit = "line"
@@ -146,11 +152,11 @@ def run_atoll(options, case, top):
             "bytes": case["parties"] * result["bytes_sent_per_peer_per_round"]}
 
 
-def run_crowd(options, case, top):
+def run_hosted(options, case, top):
     """Virtual parties, by `atoll experiment`, which deals the text out too."""
     drawn = round(case["parties"] * case["fraction"] / HOSTS)
-    more = CROWD.format(hosts=HOSTS, parties=case["parties"], drawn=drawn)
-    config, folder = os.path.join(top, "crowd.toml"), os.path.join(top, "crowd")
+    more = HOSTED.format(hosts=HOSTS, parties=case["parties"], drawn=drawn)
+    config, folder = os.path.join(top, "hosted.toml"), os.path.join(top, "hosted")
     with open(config, "w", encoding="utf-8") as out:
         out.write(CONFIG.format(rounds=case["rounds"], peers=HOSTS, steps=case["steps"],
                                 text=options.text, more=more))
@@ -174,14 +180,18 @@ def overhead(results):
     return short["round"] - (long["round"] - short["round"]) / steps
 
 
-def ratios(atoll, flower):
-    told = {"wall_ratio": {case: atoll[case]["wall"] / flower[case]["wall"] for case in atoll}}
+def ratios(atoll, hosted, flower):
+    told = {"wall_ratio": {case: atoll[case]["wall"] / flower[case]["wall"] for case in atoll},
+            "hosted_wall_ratio": {case: hosted[case]["wall"] / flower[case]["wall"]
+                                  for case in hosted}}
     if "long" in atoll:
         told["bytes_ratio"] = atoll["long"]["bytes"] / flower["long"]["bytes"]
         told["loss_ratio"] = atoll["long"]["loss"] / flower["keeps"]["loss"]
     if "long" in atoll and "short" in atoll:
-        told["overhead_seconds"] = {"atoll": overhead(atoll), "flower": overhead(flower)}
-        told["overhead_ratio"] = overhead(atoll) / overhead(flower)
+        seconds = {"atoll": overhead(atoll), "hosted": overhead(hosted), "flower": overhead(flower)}
+        told["overhead_seconds"] = seconds
+        told["overhead_ratio"] = {which: seconds[which] / seconds["flower"]
+                                  for which in ("atoll", "hosted")}
     return told
 
 
@@ -193,17 +203,20 @@ def main():
     parser.add_argument("--case", choices=CASES, action="append", help="default: all three")
     options = parser.parse_args()
     options.text, options.flower = os.path.abspath(options.text), os.path.abspath(options.flower)
-    atoll, flower = {}, {}
+    atoll, hosted, flower = {}, {}, {}
     with tempfile.TemporaryDirectory(prefix="atoll-flower-") as top:
         run_flower(options, {**CASES["short"], "rounds": 1}, top)  # its processes start
         for case in options.case or CASES:
             flower[case] = run_flower(options, CASES[case], top)
-            run = run_crowd if case == "crowd" else run_atoll
-            atoll[case] = run(options, CASES[case], top)
+            hosted[case] = run_hosted(options, CASES[case], top)
+            if case != "crowd":
+                atoll[case] = run_atoll(options, CASES[case], top)
             if case == "long":
                 flower["keeps"] = run_flower(options, KEEPS, top)
-            print(f"{case}: Flower {flower[case]}, Atoll {atoll[case]}", file=sys.stderr)
-    print(json.dumps({"atoll": atoll, "flower": flower, **ratios(atoll, flower)}, indent=2))
+            print(f"{case}: Flower {flower[case]}, Atoll {atoll.get(case)}, hosted {hosted[case]}",
+                  file=sys.stderr)
+    told = {"atoll": atoll, "hosted": hosted, "flower": flower}
+    print(json.dumps({**told, **ratios(atoll, hosted, flower)}, indent=2))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
@@ -27,6 +28,7 @@
 #include "daemon/config/config.h"
 #include "daemon/env/posix_files.h"
 #include "membership/planning/message_sizes.h"
+#include "membership/planning/slow_lines.h"
 
 namespace atolld {
 namespace {
@@ -134,6 +136,8 @@ absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
                    ParseLevels(config.exchange.codec, config.exchange.upper_codec));
   question.codec = std::string(codecs.updates.codec->name());
   question.upper_codec = std::string(codecs.means.codec->name());
+  question.slow_codec = std::string(absl::StripSuffix(config.exchange.slow_codec, "+zstd"));
+  if (!question.slow_codec.empty()) MarkSlowLines(&question.links);
   question.assumed.encode_bytes_per_second = options.encode * 1e9;
   question.assumed.decode_bytes_per_second = options.decode * 1e9;
   question.assumed.hash_bytes_per_second = options.hash * 1e9;

@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "compression/codec.h"
+#include "membership/planning/slow_lines.h"
 
 namespace atolld {
 namespace {
@@ -257,6 +258,32 @@ TEST(PlanReport, AConfigWithTwoCodecsFindsItsRow) {
   // Of what a flat plan sends, half is updates and half means.
   EXPECT_NEAR(of_config("bf16", "int4").mean_bytes_sent, (both + small) / 2, 1e-3 * both);
   EXPECT_NEAR(of_config("int4", "bf16").mean_bytes_sent, (both + small) / 2, 1e-3 * both);
+}
+
+// Would break: a run whose slow lines carry less is predicted as if they did not, or nobody is told
+// whose lines those are.
+TEST(PlanReport, SlowLinesAreCountedInTheirCodec) {
+  const absl::StatusOr<LinkModel> links = LoadTopology(ATOLL_TOPOLOGY);
+  ASSERT_TRUE(links.ok()) << links.status();
+  PlanQuestion question = Ask(*links);
+  const auto of_config = [&] {
+    for (const PlanCandidate& candidate : PlanCandidates(question)) {
+      if (candidate.of_config) return candidate;
+    }
+    ADD_FAILURE() << "the config is in no row";
+    return PlanCandidate();
+  };
+  const PlanCandidate without = of_config();
+  question.slow_codec = "int4";
+  MarkSlowLines(&question.links);
+  const PlanCandidate with = of_config();
+  EXPECT_EQ(with.codec, "int8");
+  EXPECT_EQ(with.slow_codec, "int4");
+  EXPECT_LT(with.exchange.mean_bytes_sent, 0.95 * without.exchange.mean_bytes_sent);
+  EXPECT_LT(with.exchange.seconds, without.exchange.seconds);
+  const std::string text = absl::StrJoin(PlanText(question, PlanCandidates(question)), "\n");
+  EXPECT_THAT(text, HasSubstr("int8|int4"));
+  EXPECT_THAT(text, HasSubstr("slow lines: home-1, home-2 send updates as int4"));
 }
 
 // Would break: a config marked by a plan that its run would never choose.

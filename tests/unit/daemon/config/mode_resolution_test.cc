@@ -76,6 +76,22 @@ TEST(ModeResolution, ACodecThatWasChosenStays) {
   EXPECT_EQ(spec->exchange().codec(), "fp16");
 }
 
+TEST(ModeResolution, ASlowCodecThatIsNoSmallerFallsAway) {
+  for (const std::string slow : {"int4", "int2"}) {
+    Config config = AutoConfig("line_rate = \"5Mbit\"\nutilisation = 0.7\n");
+    std::string because;
+    const absl::StatusOr<v1::RunSpec> without = SpecOf(config, nullptr, &because);
+    ASSERT_TRUE(without.ok()) << without.status();
+    ASSERT_EQ(without->exchange().codec(), "int4") << because;
+    config.exchange.slow_codec = slow;
+    const absl::StatusOr<v1::RunSpec> spec = SpecOf(config, nullptr, &because);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->exchange().codec(), "int4");
+    EXPECT_EQ(spec->exchange().slow_codec(), slow == "int4" ? "" : slow);
+    EXPECT_EQ(spec->mode().fragments(), without->mode().fragments());
+  }
+}
+
 TEST(ModeResolution, WhatIsLackingIsNamedWithWhatToGiveInstead) {
   const Config no_line = AutoConfig("");
   EXPECT_EQ(AutoModeFault(no_line, ConfigUse::kCoordinator).key, "line_rate");

@@ -166,6 +166,82 @@ TEST(RoundRunnerAhead, TheWorkerTrainsOnAndItsUpdateWaitsForTheEntry) {
   EXPECT_EQ(p.Ahead(), 0u);
 }
 
+// Would break: a worker would wait for a round trip to the coordinator between two rounds; or the
+// training that was given early would take the place of the one before it, or begin twice.
+TEST(RoundRunnerAhead, WhatIsGivenEarlyBeginsWhenTheUpdateIsOffered) {
+  for (const char* kind : {"delayed", "streaming"}) {
+    Rounds p("p1", kind, 2);
+    p.Train(3, false);
+    p.Train(4, true);
+    EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), 1u) << kind;
+    EXPECT_EQ(p.Steps().version(), 3u);
+    EXPECT_EQ(p.Samples(), 100u);
+    EXPECT_EQ(p.Ahead(), 0u) << "it has not begun";
+    p.Hand(3);
+    ASSERT_EQ(p.readies.size(), 1u) << kind;
+    EXPECT_EQ(p.readies[0].train_number(), 1u);
+    EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), 2u) << kind;
+    EXPECT_EQ(p.Steps().version(), 4u);
+    EXPECT_EQ(p.Steps().merge_version(), std::string(kind) == "streaming" ? 3u : 0u);
+    EXPECT_EQ(p.Ahead(), 200u);
+
+    p.Train(5, true);  // with the commit, which is not applied here yet
+    EXPECT_EQ(p.Steps().version(), 4u) << kind;
+    p.Commit();
+    EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), 2u) << kind;
+    p.Hand(4);
+    ASSERT_EQ(p.readies.size(), 2u) << kind;
+    EXPECT_EQ(p.readies[1].train_number(), 2u);
+    EXPECT_EQ(p.Steps().version(), 5u);
+    EXPECT_EQ(p.Ahead(), 300u);
+  }
+}
+
+// Would break: of two Trains whose base is still to come the first is lost, or the second is.
+TEST(RoundRunnerAhead, BothWaitForTheCommit) {
+  Rounds p("p1", "delayed");
+  p.Train(4, false);
+  p.Train(5, true);
+  EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), 0u);
+  p.Commit();
+  EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), 1u);
+  EXPECT_EQ(p.Steps().version(), 4u);
+  p.Hand(4);
+  ASSERT_EQ(p.readies.size(), 1u);
+  EXPECT_EQ(p.Steps().version(), 5u);
+  EXPECT_EQ(p.Ahead(), 200u);
+}
+
+// Would break: a peer trains on samples that the coordinator has given to others since.
+TEST(RoundRunnerAhead, WhatWaitsIsForgottenWithWhatItWaitsFor) {
+  const auto left = [](void (*lose)(Rounds * p)) {
+    Rounds p("p1", "delayed");
+    p.Train(3, false);
+    p.Train(4, true);
+    lose(&p);
+    p.Hand(3);
+    return p.Number(v1::DaemonMessage::kTrain);
+  };
+  EXPECT_EQ(left([](Rounds*) {}), 2u);
+  EXPECT_EQ(left([](Rounds* p) { p->runner->OnSessionDown(); }), 1u);
+  EXPECT_EQ(left([](Rounds* p) { p->Train(3, false); }), 2u) << "begun anew, and nothing behind it";
+  EXPECT_EQ(left([](Rounds* p) { p->runner->Drain(); }), 1u);
+  EXPECT_EQ(left([](Rounds* p) {
+              p->runner->OnWorkerLost();
+              p->runner->OnWorkerReady();
+            }),
+            2u)
+      << "begun anew, and nothing behind it";
+  Rounds rests("p1", "delayed");
+  rests.Train(3, false);
+  rests.Train(4, true);
+  rests.runner->Rest([] {});
+  rests.Hand(3);
+  EXPECT_EQ(rests.Number(v1::DaemonMessage::kTrain), 1u);
+  rests.runner->Rest(nullptr);
+  EXPECT_EQ(rests.hellos, 1) << "the coordinator counts on it";
+}
+
 // Would break: an update whose entry came before it was ready would be held back, or be offered as
 // one of the newest state.
 TEST(RoundRunnerAhead, AnEntryThatComesFirstIsMissedAsWell) {

@@ -314,6 +314,28 @@ TEST(PlanChoice, SizesAreThoseThatWereSeen) {
   EXPECT_NEAR(Choose(&choice, links).prediction->lines_seconds, before * 3 / 4, 2e-3 * before);
 }
 
+// Would break: a peer behind a slow line is waited for as if it sent as many bytes as the others.
+TEST(PlanChoice, UpdatesOverSlowLinesCountWithTheirOwnSize) {
+  EncodedSize size = kSize;
+  size.slow_bytes = size.update_bytes / 2;
+  LinkModel links = OneRegion({kMega, kMega, kMega});
+  const auto seconds = [&](PlanChoice* choice) {
+    return choice->Choose(&links, std::vector<bool>(3, true), size, kChunks)
+        .prediction->lines_seconds;
+  };
+  PlanChoice usual(PlanKind::kAuto);
+  const double before = seconds(&usual);
+  for (size_t i = 0; i < 3; ++i) links.SetSlow(i, true);
+  PlanChoice slow(PlanKind::kAuto);
+  EXPECT_NEAR(seconds(&slow), before * 3 / 4, 1e-2 * before);  // means are what they were
+  // What arrives of slow ones tells how long the others are.
+  slow.NoteArrived(2 * size.slow_bytes, 2 * size.mean_bytes);
+  EXPECT_NEAR(seconds(&slow), before * 3 / 4, 1e-2 * before);
+  slow.NoteArrived(size.slow_bytes, 2 * size.mean_bytes);
+  for (size_t i = 0; i < 3; ++i) links.SetSlow(i, false);
+  EXPECT_NEAR(seconds(&slow), before * 3 / 4, 1e-2 * before);
+}
+
 // Two lines that have shown what they carry, and two that have not.
 const std::vector<double> kHalfSeen = {12 * kMega, 12 * kMega, 6 * kMega, 6 * kMega};
 

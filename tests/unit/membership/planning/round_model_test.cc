@@ -95,8 +95,9 @@ Sent BruteForcePlan(const LinkModel& links, bool by_region, uint32_t chunks,
     for (size_t i = 0; i < contributors.size(); ++i) {
       // A relay is whom another of its region sends to; it sends on what is a mean by then.
       const bool relays = to[i] == reducer && std::count(to.begin(), to.end(), i) > 0;
-      Send(links, i, to[i], relays ? Share{0, share} : Share{share, 0}, &sent);
-      Send(links, to[i], i, {0, share}, &sent);
+      const Share update = links.peers()[i].slow ? Share{0, 0, share} : Share{share, 0, 0};
+      Send(links, i, to[i], relays ? Share{0, share, 0} : update, &sent);
+      Send(links, to[i], i, {0, share, 0}, &sent);
       if (to[i] != i) sent.streams.emplace(i, to[i]);
     }
   }
@@ -108,12 +109,14 @@ void ExpectEqual(const std::vector<Share>& expected, const std::vector<Share>& s
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(expected[i].updates, stages[i].updates, 1e-12) << i;
     EXPECT_NEAR(expected[i].means, stages[i].means, 1e-12) << i;
+    EXPECT_NEAR(expected[i].slow_updates, stages[i].slow_updates, 1e-12) << i;
   }
 }
 
 // Would break: predictions for another exchange than the one that is planned.
 TEST(ExchangeTraffic, IsWhatARealPlanSends) {
-  const LinkModel links = Network();
+  LinkModel links = Network();
+  for (const size_t slow : {1, 4, 5}) links.SetSlow(slow, true);  // a relay, a member, a reducer
   // By whole regions, by groups that one or two peers relay for, and with few reducers.
   for (const Grouping& grouping : {Grouping{}, Grouping{2, 1}, Grouping{3, 2}})
     for (const uint32_t chunks : {1u, 2u, 4u, 7u, 100u}) {

@@ -52,5 +52,20 @@ TEST(SlowLines, WhoIsSlowStaysSoUpToThreeQuarters) {
   EXPECT_FALSE(lines.Has("c"));
 }
 
+// Would break: `atoll plan` has others send in the smaller codec than the run would.
+TEST(SlowLines, OfALinkModelTheContributorsAreCompared) {
+  LinkModel links = EqualPeers(4, 100, absl::ZeroDuration());
+  PeerLink slow = links.peers()[0];
+  slow.name = "slow";
+  slow.up = 40;
+  links.AddPeer(slow);
+  PeerLink aggregator = slow;
+  aggregator.name = "aggregator";
+  aggregator.contributes = false;
+  links.AddPeer(aggregator);
+  MarkSlowLines(&links);
+  for (const PeerLink& peer : links.peers()) EXPECT_EQ(peer.slow, peer.name == "slow") << peer.name;
+}
+
 }  // namespace
 }  // namespace atolld

@@ -82,15 +82,14 @@ void ExchangeWithoutC(SimulatedPeers* peers) {
   ASSERT_EQ(peers->WholePlan("a")->contributors_size(), 2);
 }
 
-// Would break: peers wait for the exchange as in mode "sync"; or an entry spends what it was not
-// trained on, or the training ahead is begun twice, or its age is not told.
-TEST(RunPipeline, WhoIsReadyTrainsForTheNextEntry) {
+// Would break: peers wait for the exchange as in mode "sync", or for a round trip to the
+// coordinator; or an entry spends what it was not trained on, or the training ahead is begun twice,
+// or its age is not told.
+TEST(RunPipeline, WhoeverTrainsHasTheTrainingForTheNextEntryToo) {
   SimulatedPeers peers(2, 2);
   SetMode(&peers, "delayed");
   peers.Begin({"a", "b"});
-  EXPECT_FALSE(peers.Train("a")->ahead());
-  peers.Ready("a");
-  EXPECT_EQ(peers.phase(), "training");
+  EXPECT_EQ(TrainsTold(&peers, "a"), 2u);
   const v1::Train ahead = *peers.Train("a");
   EXPECT_TRUE(ahead.ahead());
   EXPECT_EQ(ahead.version(), 2u);
@@ -99,33 +98,31 @@ TEST(RunPipeline, WhoIsReadyTrainsForTheNextEntry) {
   EXPECT_NE(ahead.number(), peers.trains["a"]);
   EXPECT_EQ(Leased(peers, "a"), 10u);
   EXPECT_EQ(Leased(peers, AheadHolder("a")), 10u);
+  peers.Clear();
+  peers.Ready("a");
+  EXPECT_EQ(peers.phase(), "training");
   peers.Ready("b");
   ASSERT_NE(peers.Plan("a"), nullptr);
-  EXPECT_TRUE(peers.Train("b")->ahead());
-  // Before the plan: the worker begins while the exchange is dialled.
-  const auto& told = peers.inbox["b"];
-  const auto train = std::find_if(told.begin(), told.end(), [](const auto& message) {
-    return message.has_train() && message.train().ahead();
-  });
-  const auto plan = std::find_if(told.begin(), told.end(),
-                                 [](const auto& message) { return message.has_plan(); });
-  EXPECT_LT(train - told.begin(), plan - told.begin());
+  EXPECT_EQ(TrainsTold(&peers, "a"), 0u) << "it has it";
 
   peers.Vote("a");
   peers.Vote("b");
   ASSERT_EQ(peers.run->version(), 1u);
   EXPECT_THAT(FirstSamples(peers.stored.headers[0]), ElementsAre(0u, 10u));
   EXPECT_EQ(peers.stored.headers[0].base_version(), 0u);
-  EXPECT_EQ(peers.Train("a")->number(), ahead.number()) << "nothing new: it goes on";
+  EXPECT_EQ(peers.trains["a"], ahead.number()) << "it goes on";
+  EXPECT_EQ(peers.Train("a")->version(), 3u) << "with the commit";
+  EXPECT_TRUE(peers.Train("a")->ahead());
   EXPECT_EQ(Leased(peers, "a"), 10u);
-  EXPECT_EQ(Leased(peers, AheadHolder("a")), 0u);
+  EXPECT_EQ(Leased(peers, AheadHolder("a")), 10u);
 
   for (const char* peer : {"a", "b"}) peers.missed[peer] = 1;
-  peers.Ready("a", 0);  // an update that has missed an entry is at least one commit old
-  EXPECT_EQ(peers.Train("a")->number(), ahead.number());
-  peers.Ready("a", 1);
+  peers.Clear();
   peers.Ready("b", 1);
-  EXPECT_EQ(peers.Train("a")->version(), 3u);
+  peers.Ready("a", 0);  // an update that has missed an entry is at least one commit old
+  EXPECT_EQ(peers.Plan("a"), nullptr);
+  peers.Ready("a", 1);
+  ASSERT_NE(peers.Plan("a"), nullptr);
   peers.Vote("a");
   peers.Vote("b");
   ASSERT_EQ(peers.run->version(), 2u);
@@ -168,21 +165,24 @@ TEST(RunPipeline, NobodyTrainsForARoundThatWillNotBe) {
   ASSERT_NE(last.Plan("a"), nullptr);
   EXPECT_EQ(TrainsTold(&last, "a"), 0u);
 
-  SimulatedPeers paused(2, 2);
-  SetMode(&paused, "delayed");
-  paused.Begin({"a", "b"});
-  EXPECT_EQ(paused.Order(RunOrder::Verb::kPause), absl::OkStatus());
-  paused.Ready("a");
-  EXPECT_FALSE(paused.Train("a")->ahead());
-  EXPECT_EQ(paused.Order(RunOrder::Verb::kResume), absl::OkStatus());
-  EXPECT_TRUE(paused.Train("a")->ahead());
-
-  SimulatedPeers draining(2, 2);
-  SetMode(&draining, "delayed");
-  draining.Begin({"a", "b"});
-  EXPECT_EQ(draining.Order(RunOrder::Verb::kDrain, "a"), absl::OkStatus());
-  draining.Ready("a");
-  EXPECT_FALSE(draining.Train("a")->ahead());
+  for (const auto verb : {RunOrder::Verb::kPause, RunOrder::Verb::kDrain}) {
+    SimulatedPeers peers(2, 2);
+    SetMode(&peers, "delayed");
+    peers.Begin({"a", "b"});
+    peers.Clear();
+    peers.Ready("a");
+    peers.Ready("b");
+    const bool pauses = verb == RunOrder::Verb::kPause;
+    EXPECT_EQ(pauses ? peers.Order(verb) : peers.Order(verb, "a"), absl::OkStatus());
+    peers.Vote("a");
+    peers.Vote("b");
+    ASSERT_EQ(peers.run->version(), 1u);
+    EXPECT_EQ(TrainsTold(&peers, "a"), 0u) << pauses;
+    EXPECT_EQ(TrainsTold(&peers, "b"), pauses ? 0u : 1u);
+    if (!pauses) continue;
+    EXPECT_EQ(peers.Order(RunOrder::Verb::kResume), absl::OkStatus());
+    EXPECT_EQ(peers.Train("a")->version(), 3u);
+  }
 }
 
 // Would break: samples of a peer that died with both are lost, or are trained on twice, since some
@@ -222,8 +222,8 @@ TEST(RunPipeline, AWorkerThatDiesAheadTakesNothingOfTheUpdateThatStands) {
   peers.WorkerReady("a");  // in the middle of the exchange
   ASSERT_EQ(TrainsTold(&peers, "a"), 1u);
   EXPECT_TRUE(peers.Train("a")->ahead());
-  EXPECT_EQ(peers.ahead.at("b").samples(0).first(), 20u) << "those that came back";
-  EXPECT_EQ(peers.Train("a")->samples(0).first(), 30u);
+  EXPECT_EQ(peers.Train("a")->samples(0).first(), 20u) << "those that came back";
+  EXPECT_EQ(peers.ahead.at("b").samples(0).first(), 30u);
   peers.Vote("a");
   peers.Vote("b");
   EXPECT_THAT(ContributorsOf(peers.stored.headers.at(0)), ElementsAre("a", "b"));
@@ -246,8 +246,8 @@ TEST(RunPipeline, WhatIsTrainedAheadOutlivesAnExchangeThatIsGivenUp) {
     const v1::Hello hello = peers.Returning("b", nullptr);
     peers.Join("b", &hello);
     peers.WorkerReady("b");
-    EXPECT_EQ(peers.Train("b")->version(), 1u);
-    EXPECT_FALSE(peers.Train("b")->ahead());
+    EXPECT_EQ(TrainsTold(&peers, "b"), 2u) << "both anew";
+    EXPECT_NE(peers.trains["b"], peers.ahead.at("b").number());
     EXPECT_EQ(TrainsTold(&peers, "a"), 0u);
     EXPECT_EQ(peers.ahead.at("a").number(), number);
   }
@@ -256,7 +256,8 @@ TEST(RunPipeline, WhatIsTrainedAheadOutlivesAnExchangeThatIsGivenUp) {
   peers.Vote("a");
   peers.Vote("b");
   EXPECT_EQ(peers.run->version(), 1u);
-  EXPECT_EQ(TrainsTold(&peers, "a"), 0u);
+  EXPECT_EQ(TrainsTold(&peers, "a"), 1u);
+  EXPECT_EQ(peers.Train("a")->version(), 3u);
   EXPECT_EQ(Leased(peers, "a"), 10u);
 }
 
@@ -284,7 +285,8 @@ TEST(RunPipeline, AnUpdateThatIsLeftOutStandsOnBesideTheTrainingAhead) {
   ASSERT_EQ(peers.run->version(), 2u);
   EXPECT_EQ(FirstSamples(peers.stored.headers.at(1)).back(), 20u) << "of its first training";
   EXPECT_EQ(Leased(peers, "c"), 10u);
-  EXPECT_EQ(Leased(peers, AheadHolder("c")), 0u);
+  EXPECT_EQ(Leased(peers, AheadHolder("c")), 10u);
+  EXPECT_EQ(peers.Train("c")->version(), 4u);
 }
 
 // Would break: an update of a passed fragment is waited for, or its samples are never trained on.
@@ -298,8 +300,8 @@ TEST(RunPipeline, InModeStreamingAnUpdateThatIsLeftOutIsDropped) {
   peers.Vote("b");
   ASSERT_THAT(ContributorsOf(peers.stored.headers.at(0)), ElementsAre("a", "b"));
   EXPECT_EQ(Leased(peers, "c"), 10u) << "of the training ahead";
-  EXPECT_EQ(Leased(peers, AheadHolder("c")), 0u);
-  EXPECT_EQ(Leased(peers, ""), 10u) << "of the update that was dropped";
+  EXPECT_EQ(Leased(peers, AheadHolder("c")), 0u) << "it has not heard of the commit";
+  EXPECT_EQ(peers.ahead.at("a").samples(0).first(), 20u) << "of the update that was dropped";
   peers.TakeAhead("c");
   peers.Clear();
   for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
@@ -322,12 +324,13 @@ TEST(RunPipeline, AnUpdateThatCrossesTheCommitFreesItsPeerWhereItIsDropped) {
     peers.Vote("b");
     ASSERT_EQ(peers.run->version(), 1u) << kind;
     peers.Synced("c", 1);
-    EXPECT_EQ(peers.Train("c")->version(), 1u) << kind;
+    const uint64_t ahead = peers.ahead.at("c").number();
     LateReady(&peers, "c");
     const bool dropped = std::string(kind) == "streaming";
-    EXPECT_EQ(peers.Train("c")->version(), dropped ? 2u : 1u) << kind;
-    EXPECT_FALSE(peers.Train("c")->ahead()) << kind;
+    EXPECT_EQ(peers.Train("c")->version(), dropped ? 3u : 2u) << kind;
+    EXPECT_EQ(peers.trains["c"] == ahead, dropped) << kind;
     EXPECT_EQ(Leased(peers, "c"), 10u) << kind;
+    EXPECT_EQ(Leased(peers, AheadHolder("c")), 10u) << kind;
   }
 }
 
@@ -355,7 +358,7 @@ TEST(RunPipeline, ARestartedCoordinatorKnowsBoth) {
   peers.Vote("b");
   EXPECT_THAT(FirstSamples(peers.stored.headers.at(0)), ElementsAre(0u, 10u));
   EXPECT_EQ(Leased(peers, "a"), 10u);
-  EXPECT_EQ(peers.stored.leases.next, 40u);
+  EXPECT_EQ(peers.stored.leases.next, 60u);
 }
 
 // Would break: a peer that missed the commit of its own update loses what it has trained since.
@@ -373,8 +376,8 @@ TEST(RunPipeline, WhoMissedTheCommitOfItsUpdateGoesOnWithWhatItTrainsAhead) {
   peers.Clear();
   peers.Join("a", &before);
   peers.Synced("a", 1);
-  peers.TakeAhead("a");
-  EXPECT_EQ(TrainsTold(&peers, "a"), 0u) << "it goes on";
+  EXPECT_EQ(TrainsTold(&peers, "a"), 1u) << "it goes on";
+  EXPECT_EQ(peers.Train("a")->version(), 3u);
   EXPECT_EQ(Leased(peers, "a"), 10u);
   for (const char* peer : {"a", "b"}) peers.missed[peer] = 1;
   peers.Ready("a", 1);
@@ -426,7 +429,8 @@ TEST(RunPipeline, WithPrivateDataTheHelloSaysThatItTrainsAhead) {
   peers.Clear();
   peers.Join("a", &hello);  // it has not heard of the commit
   peers.Synced("a", 1);
-  EXPECT_EQ(TrainsTold(&peers, "a"), 0u);
+  EXPECT_EQ(TrainsTold(&peers, "a"), 1u);
+  EXPECT_EQ(peers.Train("a")->version(), 3u);
   for (const char* peer : {"a", "b"}) peers.missed[peer] = 1;
   peers.Ready("a", 1);
   peers.Ready("b", 1);

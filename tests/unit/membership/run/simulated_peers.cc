@@ -371,6 +371,10 @@ void SimulatedPeers::Take(RunOutput output) {
       }
       if (!message.has_train()) continue;
       if (message.train().ahead()) {
+        const auto before = ahead.find(peer);
+        if (before != ahead.end() && before->second.version() < message.train().version()) {
+          TakeAhead(peer);  // its update was dropped
+        }
         ahead[peer] = message.train();
         continue;
       }

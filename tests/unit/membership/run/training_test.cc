@@ -414,6 +414,29 @@ TEST(Training, WhatAPeerSaysThatItTrainsAheadAnswersWhicheverTrainItWasOf) {
   }
 }
 
+// Would break: how long a training took would be measured from when it was given, a round too
+// early, so that nobody would ever be late.
+TEST(Training, OneThatWaitsIsTimedFromTheUpdateBeforeIt) {
+  v1::RunSpec spec;
+  spec.mutable_inner()->set_steps(4);
+  spec.mutable_inner()->set_batch(2);
+  spec.mutable_mode()->set_kind("delayed");
+  for (const bool early : {true, false}) {
+    Training training(WithParties({1, 1}, spec), true, 1, LeaseRecords());
+    const v1::Train first = training.Assign(AtSecond(0), "a", 1, {4}, spec);
+    v1::Train ahead;
+    if (early) ahead = training.AssignAhead(AtSecond(0), "a", 1, {4}, spec);
+    training.SetReady(AtSecond(10), "a", ReadyFor(1, first.number()));
+    if (!early) ahead = training.AssignAhead(AtSecond(10), "a", 1, {4}, spec);
+    EXPECT_EQ(training.round().ReadyAfter("a"), absl::Seconds(10)) << early;
+    v1::EntryHeader header;
+    header.add_contributors()->set_peer("a");
+    training.Settle(header, v1::Plan());
+    training.SetReady(AtSecond(17), "a", ReadyFor(2, ahead.number()));
+    EXPECT_EQ(training.round().ReadyAfter("a"), absl::Seconds(7)) << early;
+  }
+}
+
 // Would break: a worker that dies before its peer has offered its update again, after an attempt
 // that failed or an entry that left it out, would take that update along.
 TEST(Training, AWorkerThatDiesLeavesTheUpdateThatIsToBeOfferedAgain) {
