@@ -17,7 +17,7 @@
 namespace atolld {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014), as a number in (0, 1).
+// Returns the next value of SplitMix64 (Steele, Lea, Flood 2014), as a number in (0, 1).
 double NextUniform(uint64_t& state) {
   state += 0x9e3779b97f4a7c15;
   uint64_t mixed = state;
@@ -45,8 +45,8 @@ double RelativeError(absl::Span<const float> values, absl::Span<const float> dec
   return norm == 0 ? 0 : std::sqrt(error / norm);
 }
 
-// One codec's buffers; Encode and Decode do all the work that a chunk costs on its way to the wire
-// and back.
+// The buffers of one codec. Encode and Decode do all the work that a chunk needs on its way to the
+// wire and back.
 class Bench {
  public:
   Bench(const WireCodec& codec, size_t elements)

@@ -82,7 +82,7 @@ absl::Status EitherCodec::DecodeAccumulate(absl::Span<const uint8_t> bytes, floa
   return inner.codec->DecodeAccumulate(inner.bytes, weight, sum);
 }
 
-// In one pass where all are of one codec; the bits are the same either way.
+// Sums in one pass if all chunks are of one codec; the bits are the same either way.
 absl::Status EitherCodec::DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
                                     absl::Span<float> sum) const {
   std::vector<WeightedChunk> inner_chunks;

@@ -1,9 +1,10 @@
-// EitherCodec: chunks of one of two codecs. The last byte of each says which: 0, the usual one; 1,
-// the one for slow lines. So uneven peers may send in different codecs, and whoever has the bytes
-// can read them.
+// EitherCodec: a codec in which each chunk is encoded with one of two other codecs. The last byte
+// of a chunk says which: 0 is the usual codec, and 1 is the codec for slow lines. Peers with slow
+// and fast lines may therefore send in different codecs, and every process can decode the bytes.
 //
-// Of updates alone: a mean has one codec, whoever made it. Its norms are those of decoded values,
-// whatever the two have. Any thread.
+// It is used only for updates, because means always have the same codec. It has no SquaredNorm,
+// even if both codecs have it, so norms are computed from decoded values. Immutable, therefore
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +21,12 @@ namespace atolld {
 
 class EitherCodec final : public Codec {
  public:
-  // Decodes both, and encodes the one or the other. They outlive it.
+  // The object can decode chunks of both codecs. It encodes with `slow` if `encodes_slow` is true,
+  // and otherwise with `usual`. Both must outlive it.
   EitherCodec(const Codec& usual, const Codec& slow, bool encodes_slow);
 
-  absl::string_view name() const override { return name_; }  // "int8|int4", whichever it encodes
+  // For example "int8|int4"; the name does not depend on the codec with which the object encodes.
+  absl::string_view name() const override { return name_; }
   size_t block_elements() const override { return chosen_.block_elements(); }
   size_t MaxEncodedBytes(size_t elements) const override;
   bool has_fixed_rate() const override { return false; }
@@ -42,7 +45,8 @@ class EitherCodec final : public Codec {
                          absl::Span<float> sum) const override;
 
  private:
-  // The bytes without the last one, and whose they are. INVALID_ARGUMENT: they do not say it.
+  // A chunk's bytes without the last one, and the codec with which they were encoded. InnerOf fails
+  // with INVALID_ARGUMENT if the last byte is neither 0 nor 1.
   struct Inner {
     const Codec* codec;
     absl::Span<const uint8_t> bytes;
@@ -56,8 +60,8 @@ class EitherCodec final : public Codec {
   const std::string name_;
 };
 
-// The one that decodes chunks of these two, which are codecs of FindCodec and differ. Lives for
-// ever.
+// Returns the codec that decodes chunks of these two codecs, which must be different results of
+// FindCodec. It is never destroyed.
 const Codec& FindEitherCodec(const Codec& usual, const Codec& slow, bool encodes_slow);
 
 }  // namespace atolld

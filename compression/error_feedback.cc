@@ -24,4 +24,9 @@ absl::Status SubtractSent(const Codec& codec, absl::Span<const uint8_t> sent,
   return codec.DecodeAccumulate(sent, -1.0f, residual);
 }
 
+void CarryShare(float share, absl::Span<float> residual) {
+  if (share == 1.0f) return;
+  for (float& value : residual) value = share * value;
+}
+
 }  // namespace atolld

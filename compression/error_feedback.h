@@ -1,13 +1,20 @@
-// Error feedback: what a lossy codec left out of one update is added to the next.
+// Error feedback: the part of an update that a lossy codec has lost, called the residual, is added
+// to the next update.
 //
-//   a = Delta + beta * e        before encoding; q = Encode(a) is what is sent
-//   e = a - Decode(q)           at the commit, if the header counts this peer as a contributor
-//   e = a                       if it was left out: the whole update is still unsent
+//   a = Delta + beta * e        before encoding; q = Encode(a) is sent
+//   e = s * (a - Decode(q))     at the commit, if the header counts this peer as a contributor
+//   e = s * a                   for a chunk that is not in the entry although others are
+//   e                           unchanged if the header leaves the update out; it is offered again
 //
-// The residual changes only at a commit, by the header, so retries and aborted attempts leave it
-// alone. beta = 1 is the classical rule (Seide 2014, Karimireddy 2019), SparseLoCo uses 0.95. Every
-// operation is rounded to fp32 on its own, so a residual can be recomputed from the log. Both work
-// in place and chunk by chunk; spans may not overlap.
+// s <= 1 is the scale that the entry applied to an update that was too long, so the entry contains
+// s * Decode(q). The part that the scale cut off is not added to the residual. Otherwise it would
+// make the next update too long again, and would reach the entries after all, only later.
+//
+// The residual changes only at a commit and depends only on the header, so retries and aborted
+// attempts leave it unchanged. beta = 1 is the original rule (Seide 2014, Karimireddy 2019);
+// SparseLoCo uses 0.95. Every operation is rounded to fp32 on its own, so a residual can be
+// recomputed from the log. The functions work in place, chunk by chunk, and the spans must not
+// overlap. Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +25,16 @@
 
 namespace atolld {
 
-// update (in: Delta, out: a) = update + beta * residual. INVALID_ARGUMENT if the sizes differ or
-// beta is not in [0, 1].
+// Sets update = update + beta * residual, so that `update` changes from Delta to a. Fails with
+// INVALID_ARGUMENT if the sizes differ or beta is not in [0, 1].
 absl::Status AddResidual(float beta, absl::Span<const float> residual, absl::Span<float> update);
 
-// residual (in: a, out: e) after a commit that counted the chunk: residual - Decode(sent). For a
-// chunk that was left out there is nothing to do: a is the residual. INVALID_ARGUMENT names what is
-// wrong with `sent`; nothing is changed then.
+// Sets residual -= Decode(sent), for a chunk that is in an entry. Fails with INVALID_ARGUMENT, and
+// changes nothing, if `sent` is not valid; the message says why.
 absl::Status SubtractSent(const Codec& codec, absl::Span<const uint8_t> sent,
                           absl::Span<float> residual);
+
+// Sets residual *= share, where `share` is s in the formulas. A share of 1 changes no bit.
+void CarryShare(float share, absl::Span<float> residual);
 
 }  // namespace atolld

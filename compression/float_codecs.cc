@@ -22,8 +22,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
-// What is left of a span once whole vectors are done goes through the same operations, a lane at a
-// time.
+// The rest of a span after its whole vectors goes through the same operations, one lane at a time.
 using OneFloat = hn::CappedTag<float, 1>;
 
 template <class D>
@@ -83,7 +82,7 @@ struct Bf16 {
   }
 };
 
-// Halves need no alignment, and a vector of halves is reached as bytes; the target of single values
+// Halves need no alignment, so a vector of halves is accessed as bytes; the target of single values
 // has no vectors of bytes.
 template <class D16>
 HWY_INLINE void StoreHalves(D16, hn::VFromD<D16> halves, uint8_t* bytes) {
@@ -267,8 +266,8 @@ namespace {
 #error "Encoded floats are little-endian and are copied as they lie in memory"
 #endif
 
-// Checked and copied piece by piece, so that the second touch of a value finds it in the
-// first-level cache.
+// Values are checked and copied piece by piece, so that the second access to a value finds it in
+// the first-level cache.
 constexpr size_t kPieceElements = 1024;
 
 absl::Status FirstHalfNotFinite(HalfForm form, absl::Span<const uint8_t> bytes) {

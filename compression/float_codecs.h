@@ -1,10 +1,10 @@
-// The codecs of plain floats, little-endian: fp32, fp16 and bf16.
+// The codecs that store values as plain little-endian floats: fp32, fp16 and bf16.
 //
-// fp32 is exact: the yardstick for the others and the choice for audits. The halves take two bytes
-// a value, rounded to nearest even, and are lossless in effect for training. fp16 has 11
-// significant bits and reaches from 6e-8 to 65504; bf16 has 8 and fp32's whole range. A value
-// beyond the largest finite half is sent as that half, so a finite update stays finite; a half that
-// is NaN or infinite is refused.
+// fp32 is exact: the other codecs are compared with it, and it is the choice for audits. fp16 and
+// bf16 (the halves) take two bytes a value and round to nearest even; training with them loses
+// practically nothing. fp16 has 11 significant bits and a range from 6e-8 to 65504; bf16 has 8
+// significant bits and the whole range of fp32. A value beyond the largest finite half is sent as
+// that half, so a finite update stays finite. A decoder refuses a half that is NaN or infinite.
 #pragma once
 
 #include <cstddef>
@@ -59,21 +59,22 @@ class Bf16Codec final : public HalfCodec {
   absl::string_view name() const override { return "bf16"; }
 };
 
-// The loops of halves, compiled once a SIMD target and chosen at run time; same bits on every
-// target. Halves are made and read in integer code, since a CPU's own conversions differ between
-// targets; the additions that round a number below fp16's normal range are correctly rounded
-// everywhere. Spans are trusted: the codec has checked every length. Bytes need no alignment.
+// The loops over halves are compiled once for each SIMD target and chosen at run time; they give
+// the same bits on every target. Halves are converted in integer code, since the conversions of
+// CPUs differ between targets. Only numbers below fp16's normal range are rounded by additions,
+// which are correctly rounded on every target. The functions do not check lengths, because the
+// codec has done so. Bytes need no alignment.
 
-// Rounds to nearest, ties to even; what would round to infinity becomes the largest finite half.
-// False, with `bytes` unspecified, if a value is not finite.
+// Rounds to nearest, with ties to even. A value that would round to infinity becomes the largest
+// finite half. Returns false, with `bytes` unspecified, if a value is not finite.
 bool EncodeHalves(HalfForm form, const float* values, size_t elements, uint8_t* bytes);
 
-// False, with `values` unspecified, if a half is not finite.
+// Returns false, with `values` unspecified, if a half is not finite.
 bool DecodeHalves(HalfForm form, const uint8_t* bytes, size_t elements, float* values);
 
 bool HalvesFinite(HalfForm form, const uint8_t* bytes, size_t elements);
 
-// sum[i] = sum[i] + weight * value[i]. The halves must be finite.
+// Sets sum[i] = sum[i] + weight * value[i]. The halves must be finite.
 void DecodeAccumulateHalves(HalfForm form, const uint8_t* bytes, size_t elements, float weight,
                             float* sum);
 

@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Partial sums of a block, whatever the vectors' length.
+// The number of partial sums of a block, whatever the vectors' length.
 constexpr size_t kPartials = 16;
 
 using Floats = hn::CappedTag<float, kPartials>;
@@ -62,7 +62,7 @@ HWY_INLINE float Total(float* partials) {
   return partials[0];
 }
 
-// The sum of f over a block: f takes a tag and a vector of y.
+// Returns the sum of f over a block; f takes a tag and a vector of y.
 template <class F>
 HWY_INLINE float SumOf(const float* values, size_t elements, float unit, const F& f) {
   const Floats d;
@@ -92,7 +92,7 @@ struct Bins {
   int32_t at_least[kInt2Codes - 1];  // values at or above each edge
 };
 
-// What the values of one vector add: to the sum of each bin, and to the counts (negatively).
+// Adds the values of one vector to the sum of each bin, and (negatively) to the counts.
 template <class D>
 struct Lanes {
   using Ints = hn::RebindToSigned<D>;
@@ -211,7 +211,7 @@ void Pack(const uint8_t* codes, size_t elements, uint8_t* bytes) {
   }
 }
 
-// The values of code number k of as many bytes as D has lanes.
+// Returns the values of code number k of as many bytes as D has lanes.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadValues(D d, const uint8_t* bytes, size_t k, const float* codebook) {
   const hn::RebindToSigned<D> di;
@@ -291,7 +291,7 @@ namespace {
 #error "Codebooks are little-endian and are copied as they lie in memory"
 #endif
 
-// One block of a chunk's bytes, checked.
+// One checked block of a chunk's bytes.
 struct Block {
   float codebook[kInt2Codes];
   const uint8_t* codes;

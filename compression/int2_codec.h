@@ -1,19 +1,19 @@
-// The int2 codec: two bits a value, which choose one of four values that fit a block of 4096; and
-// the statistical codebook that topk shares.
+// The int2 codec: each value is encoded in two bits, which choose one of four values that are
+// fitted to a block of 4096 values. The topk codec uses the same four-value codebook.
 //
-// Without error feedback it loses too much; with it, two bits train about as well as four (MuLoCo,
-// arXiv 2505.23725).
+// Without error feedback the codec loses too much. With error feedback, two bits train about as
+// well as four (MuLoCo, arXiv 2505.23725).
 //
-//   chunk of n values = for each 4096 a codebook of four fp32 (little-endian), then the codes
+//   chunk of n values = a codebook of four fp32 (little-endian) for each 4096, then the codes
 //   value = codebook[code]
 //
-// A block of t values has q = ceil(t / 4) bytes of codes: bits 2k and 2k+1 of byte j are code
-// j + k * q; those beyond the block are 0. About 2.03 bits a value.
+// A block of t values has q = ceil(t / 4) bytes of codes. Bits 2k and 2k+1 of byte j are code j + k
+// * q; codes beyond the block are 0. The format takes about 2.03 bits a value.
 //
-// The codebook is that of SparseLoCo (arXiv 2508.15706) and of hivemind's uniform quantisation with
-// four bins of 1.5 standard deviations around the mean, where each code stands for the mean of its
-// bin. Relative error 42 % on Gaussian values: it wants error feedback. Encoding a block, every
-// operation rounded to fp32 on its own:
+// SparseLoCo (arXiv 2508.15706) and hivemind's uniform quantisation use the same codebook: there
+// are four bins of 1.5 standard deviations around the mean, and each code is decoded as the mean of
+// its bin. The relative error is 42 % on Gaussian values, so error feedback is needed. A block is
+// encoded as follows, with every operation rounded to fp32 on its own:
 //   E        = the exponent field of max |x|, at most 253; below 2^-100 the block is zero
 //   y        = x * 2^(127 - E), so no square overflows
 //   sum of f = f(y_0) ... in 16 partial sums, value i into number i mod 16, ascending; then
@@ -35,13 +35,13 @@ inline constexpr size_t kInt2BlockElements = 4096;
 inline constexpr size_t kInt2Codes = 4;
 inline constexpr size_t kInt2CodebookBytes = kInt2Codes * sizeof(float);
 
-// An entry of a codebook is +0 or finite and of at least this magnitude.
-inline constexpr uint32_t kInt2MinEntryBits = 0x0d800000;  // 2^-100
+// The bits of the smallest magnitude of a codebook entry that is not +0.
+inline constexpr uint32_t kInt2MinEntryBits = 0x0d800000;  // the bits of 2^-100
 
 inline constexpr size_t Int2Blocks(size_t elements) {
   return elements / kInt2BlockElements + (elements % kInt2BlockElements != 0 ? 1 : 0);
 }
-// Whole blocks have no unused bits, so this holds for chunks and for single blocks.
+// The formula holds for chunks and for single blocks, because whole blocks have no unused bits.
 inline constexpr size_t Int2CodeBytes(size_t elements) {
   return elements / 4 + (elements % 4 != 0 ? 1 : 0);
 }
@@ -62,26 +62,28 @@ class Int2Codec final : public Codec {
                                 absl::Span<float> sum) const override;
 };
 
-// Reads a codebook. INVALID_ARGUMENT names the entry that is neither +0 nor finite and from 2^-100.
+// Reads a codebook. Fails with INVALID_ARGUMENT if an entry is neither +0 nor finite with a
+// magnitude of at least 2^-100; the message names the entry.
 absl::Status ReadCodebook(const uint8_t* bytes, float* codebook);
 
-// Whether all bits of the codes of a block that stand for no value are 0.
+// Returns true if all unused bits in the bytes of a block's codes are 0.
 bool Int2PaddingIsZero(const uint8_t* bytes, size_t elements);
 
-// The loops of two-bit codes, compiled once a SIMD target and chosen at run time; same bits on
-// every target. Each works on one block of 1 to kInt2BlockElements values. Spans are trusted.
+// The loops over two-bit codes are compiled once for each SIMD target and chosen at run time; they
+// give the same bits on every target. Each function works on one block of 1 to kInt2BlockElements
+// values and does not check lengths.
 
-// The block's codebook, and its codes, one a byte. False, with the output unspecified, if a value
-// is not finite.
+// Computes the block's codebook and its codes, with one code in each byte. Returns false, with the
+// output unspecified, if a value is not finite.
 bool QuantizeInt2(const float* values, size_t elements, float* codebook, uint8_t* codes);
 
-// Codes, one a byte, into Int2CodeBytes(elements) bytes.
+// Packs codes, which are given in one byte each, into Int2CodeBytes(elements) bytes.
 void PackInt2(const uint8_t* codes, size_t elements, uint8_t* bytes);
 
-// values[i] = codebook[code[i]]
+// Sets values[i] = codebook[code[i]].
 void DecodeInt2(const float* codebook, const uint8_t* bytes, size_t elements, float* values);
 
-// sum[i] = sum[i] + weight * codebook[code[i]]
+// Sets sum[i] = sum[i] + weight * codebook[code[i]].
 void DecodeAccumulateInt2(const float* codebook, const uint8_t* bytes, size_t elements,
                           float weight, float* sum);
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kRangeInRms = 64;     // ring_codec.h says why
 constexpr double kQuietBlock = 0.125;  // a block's least rms, in those of the whole mean
-// Steps that fp32 values can have; a power of two of this size is a finite double, as is each
-// product with a code.
+// The limits of the steps that fp32 values can have. A power of two in this range is a finite
+// double, and so is its product with a code.
 constexpr int kLeastExponent = -149;
 constexpr int kMostExponent = 127;
 
@@ -34,7 +34,7 @@ double SumOfSquares(absl::Span<const float> values) {
   return sum;
 }
 
-// SplitMix64's steps and finaliser (Steele, Lea, Flood 2014), of place i: 53 bits, below 1.
+// Returns SplitMix64's value (Steele, Lea, Flood 2014) for place i: 53 bits, below 1.
 double DitherAt(uint64_t key, uint64_t place) {
   uint64_t h = key + (place + 1) * 0x9e3779b97f4a7c15ULL;
   h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -51,7 +51,7 @@ double RoundedCode(double scaled, const Rounding& rounding, uint64_t place) {
 
 double PowerOfTwo(int exponent) { return std::ldexp(1.0, exponent); }
 
-// The number that an element stands for.
+// Returns the number that an element stands for.
 int32_t SignedElement(const RingForm& ring, uint32_t element) {
   const uint32_t sign = (ring.element_mask() >> 1) + 1;
   return static_cast<int32_t>((element ^ sign) - sign);
@@ -140,7 +140,8 @@ absl::Status DecodeRing(const RingForm& ring, absl::Span<const int16_t> steps,
     if (i % kRingBlockElements == 0) step = PowerOfTwo(steps[i / kRingBlockElements]);
     const double value = SignedElement(ring, sum[i]) * step / weight;
     if (std::abs(value) > std::numeric_limits<float>::max()) {
-      return absl::InvalidArgumentError(absl::StrCat("the mean's value ", i, " is no fp32 number"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the mean's value ", i, " is not an fp32 number"));
     }
     mean[i] = static_cast<float>(value);
   }

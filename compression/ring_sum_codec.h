@@ -1,15 +1,18 @@
-// RingSumCodec: chunks of ring elements (ring_codec.h), masked or not, as what an exchange carries,
-// so that reducers and relays sum them as they average anything else.
+// RingSumCodec: a codec for chunks of ring elements (see ring_codec.h), masked or not. It lets an
+// exchange handle them like other chunks: reducers and relays add them in the same way as they
+// average other chunks.
 //
-// An encoded chunk is its elements, packed. The mean of several is their sum in the ring: weights
-// are multiplied in before, by each party, and a factor comes after the masks are off, so both are
-// left alone here. Addition has no order and no rounding: a relay's sum of some and a reducer's sum
-// of those are the sum of all.
+// An encoded chunk consists of its packed elements. The mean of several chunks is their sum in the
+// ring. The codec ignores weights and factors: each party multiplies its update by its weight
+// beforehand, and the factor is applied after the masks are removed. The result of additions in the
+// ring does not depend on their order and is never rounded, so a reducer's sum of relays' sums
+// equals the sum of all chunks.
 //
-// It makes nothing of values: a party does (EncodeRing, then its masks). Any bytes of the right
-// length are elements, so nobody who sums can be given what cannot be decoded. Decoded, an element
-// is its number in two's complement, as fp32: of use to nobody while masks are on. For the same
-// reason the squared norm is 0: there is nothing to judge.
+// The codec does not encode values, because a party does that (it calls EncodeRing and then adds
+// its masks). Any bytes of the right length are valid elements, so a peer that sums never receives
+// a chunk that it cannot decode. An element is decoded to its two's-complement number as fp32,
+// which means nothing while the masks are on. The squared norm is therefore always 0. Immutable,
+// therefore thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +25,13 @@ namespace atolld {
 
 class RingSumCodec final : public Codec {
  public:
-  // `bytes`: of an element, as RingForm's.
+  // `bytes` is the size of an element (see RingForm::bytes).
   explicit RingSumCodec(uint32_t bytes) : ring_{bytes, 1} {}
 
-  absl::string_view name() const override;  // "ring16", "ring24", "ring32"
+  absl::string_view name() const override;  // "ring16", "ring24" or "ring32"
   size_t block_elements() const override { return kRingBlockElements; }
   size_t MaxEncodedBytes(size_t elements) const override { return elements * ring_.bytes; }
-  // INVALID_ARGUMENT always.
+  // Always fails with INVALID_ARGUMENT.
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                 absl::Span<uint8_t> out) const override;
   absl::Status Check(absl::Span<const uint8_t> bytes, size_t elements) const override;
@@ -45,7 +48,8 @@ class RingSumCodec final : public Codec {
   const RingForm ring_;
 };
 
-// That of masked runs. No codec of FindCodec: no config names it. Lives forever.
+// Returns the codec of masked runs, which is never destroyed. FindCodec does not return it, because
+// no config may name it.
 const RingSumCodec& MaskedSumCodec();
 
 }  // namespace atolld

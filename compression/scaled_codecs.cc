@@ -12,10 +12,10 @@
 namespace atolld {
 namespace {
 
-// Whole blocks, and so few that they stay in the nearest cache until they are encoded.
+// A number of whole blocks, so few that they stay in the nearest cache until they are encoded.
 constexpr size_t kSumElements = 16 * kInt8BlockElements;
 
-// Where the code lies that no encoder writes. There must be one.
+// Names the place of the code that no encoder writes. There must be one.
 absl::Status FirstForbiddenCode(ScaledForm form, const uint8_t* codes, size_t elements) {
   const size_t bytes = CodeBytes(form, elements);
   size_t i = 0;
@@ -48,7 +48,7 @@ absl::StatusOr<size_t> EncodeScaledChunk(ScaledForm form, absl::Span<const float
   return needed;
 }
 
-// Of several chunks, at least one of which holds such a code.
+// Like FirstForbiddenCode, for several chunks, at least one of which holds such a code.
 absl::Status FirstForbiddenInt8Code(absl::Span<const WeightedChunk> chunks, size_t elements) {
   absl::Status found;
   for (const WeightedChunk& chunk : chunks) {

@@ -1,8 +1,8 @@
-// The int8 and int4 codecs: integer codes under one fp32 scale a block, whose largest magnitude is
-// mapped to the greatest code.
+// The int8 and int4 codecs: integer codes with one fp32 scale a block. The largest magnitude of a
+// block is mapped to the greatest code.
 //
-// scaled_kernels.h gives the layouts and the exact arithmetic. Both are lossless in effect for
-// training.
+// scaled_kernels.h gives the layouts and the exact arithmetic. Training with either codec loses
+// practically nothing. Immutable, therefore thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class ScaledCodec : public Codec {
   absl::StatusOr<size_t> EncodeStochastic(absl::Span<const float> values, uint64_t key,
                                           absl::Span<uint8_t> out) const override;
   absl::Status Check(absl::Span<const uint8_t> bytes, size_t elements) const override;
-  // On error `values` is unspecified.
+  // If it fails, `values` is unspecified.
   absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
   bool has_squared_norm() const override { return true; }
   absl::StatusOr<double> SquaredNorm(absl::Span<const uint8_t> bytes,
@@ -43,8 +43,8 @@ class ScaledCodec : public Codec {
   const ScaledForm form_;
 };
 
-// A byte a value and a scale for every 256. Relative error about 0.7 % on Gaussian values and on
-// measured pseudo-gradients.
+// Encodes a value in one byte, with a scale for every 256 values. The relative error is about 0.7 %
+// on Gaussian values and on measured pseudo-gradients.
 class Int8Codec final : public ScaledCodec {
  public:
   Int8Codec() : ScaledCodec(ScaledForm::kInt8) {}
@@ -57,7 +57,8 @@ class Int8Codec final : public ScaledCodec {
                                    size_t elements, absl::Span<uint8_t> out) const override;
 };
 
-// Half a byte a value and a scale for every 64: 4.5 bits. Relative error about 10 %.
+// Encodes a value in half a byte, with a scale for every 64 values, which is 4.5 bits a value in
+// all. The relative error is about 10 %.
 class Int4Codec final : public ScaledCodec {
  public:
   Int4Codec() : ScaledCodec(ScaledForm::kInt4) {}

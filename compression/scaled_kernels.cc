@@ -18,15 +18,15 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A vector of this much, added to a float of magnitude below 2^22, leaves the float rounded to an
-// integer (ties to even) in the low bits.
+// Adding this to a float of magnitude below 2^22 leaves the float rounded to an integer (ties to
+// even) in the low bits.
 constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23
 
-// What every allocator gives to a large vector; narrower stores than the target's vectors, but of
-// whole cache lines in their order.
+// The alignment that every allocator gives to a large vector. The stores are narrower than the
+// target's vectors, but fill whole cache lines in order.
 constexpr size_t kStreamAlignment = 16;
 
-// What rounds to nearest: nothing is added, and no clamp is needed.
+// Rounds to nearest: nothing is added, and no clamp is needed.
 struct Nearest {
   // `scaled` + kRoundingMagic, rounded; `index` is the first value's place in the chunk.
   template <class D>
@@ -35,7 +35,7 @@ struct Nearest {
   }
 };
 
-// What rounds by a key. Codes are clamped to -limit to limit: the largest value of a block may
+// Rounds by a key. Codes are clamped to -limit to limit, since the largest value of a block may
 // exceed limit * scale by a few ulps.
 struct Dithered {
   explicit Dithered(uint64_t key)
@@ -63,9 +63,9 @@ struct Dithered {
   const uint32_t high;
 };
 
-// What differs between the forms, a whole block at a time. `Codes` are as the scan for forbidden
-// codes reads them, what it has seen so far is a vector of theirs. `begin` is a block's place in
-// the chunk.
+// The structs below have what differs between the forms, for a whole block at a time. `Codes` is
+// the form in which the scan for forbidden codes reads codes; its result so far is a vector of that
+// type. `begin` is a block's place in the chunk.
 
 struct Int8 {
   static constexpr size_t kBlock = kInt8BlockElements;
@@ -318,7 +318,7 @@ struct Int4 {
   }
 };
 
-// The bytes of the codes of so many values of whole blocks.
+// Returns the bytes of the codes of `elements` values in whole blocks.
 template <class Form>
 HWY_INLINE size_t BytesOf(size_t elements) {
   return elements / (Form::kBlock / Form::kBytes);
@@ -391,7 +391,7 @@ bool Encode(const float* values, size_t elements, const uint64_t* key, uint8_t* 
                         : EncodeBlocks<Form>(Nearest(), values, elements, scales, codes);
 }
 
-// As Int8::Decode, past the caches. `values` is aligned to kStreamAlignment.
+// Like Int8::Decode, but writes past the caches. `values` must be aligned to kStreamAlignment.
 HWY_INLINE void StreamBlock(const uint8_t* codes, float scale, float* values) {
   const hn::CappedTag<float, kStreamAlignment / sizeof(float)> d;
   alignas(kStreamAlignment) float block[Int8::kBlock];
@@ -401,7 +401,7 @@ HWY_INLINE void StreamBlock(const uint8_t* codes, float scale, float* values) {
   }
 }
 
-// The short block at the end. Returns what was seen.
+// Handles the short block at the end. Returns what the scan has seen.
 template <class Form>
 HWY_INLINE hn::Vec<typename Form::Codes> DecodeTail(const uint8_t* codes, float scale, size_t tail,
                                                     hn::Vec<typename Form::Codes> seen,
@@ -456,8 +456,7 @@ bool Scan(const uint8_t* codes, size_t bytes) {
   return Form::SawForbidden(Form::See(padded_codes, seen));
 }
 
-// `squares`: the sum of the squares of a block's codes. Of what is computed here the last product
-// alone is rounded.
+// `squares` is the sum of the squares of a block's codes. Only the last product is rounded.
 HWY_INLINE double ScaledSquares(int32_t squares, float scale) {
   const double exact = static_cast<double>(scale);
   return (exact * exact) * static_cast<double>(squares);
@@ -501,7 +500,7 @@ void Accumulate(const uint8_t* scales, const uint8_t* codes, size_t elements, fl
   std::memcpy(sum + whole, padded_sum, tail * sizeof(float));
 }
 
-// One block of the sum, which stays in registers until all terms are in it.
+// Computes one block of the sum, which stays in registers until all terms are in it.
 HWY_INLINE void SumBlock(const Int8Term* terms, size_t count, size_t block, float factor,
                          float* sum) {
   const Int8::Floats d;

@@ -19,8 +19,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
-// What is left of a span once whole vectors are done goes through the same operations, a lane at a
-// time.
+// The rest of a span after its whole vectors goes through the same operations, one lane at a time.
 using OneFloat = hn::CappedTag<float, 1>;
 
 template <class D>

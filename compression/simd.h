@@ -1,10 +1,10 @@
-// SIMD: which instruction set the kernels of this process use, a way to pin one, and the two loops
-// over plain fp32 values that every codec needs.
+// SIMD: selects the instruction set (the target) that the kernels of this process use. This header
+// also has the two loops over plain fp32 values that every codec needs.
 //
-// Kernels are compiled once a target and choose the best target of the CPU by themselves. Tests and
-// the simulator pin others to prove the law that every target gives the same bits: replicas on
-// different CPUs are replicas under different targets. The choice is one a process and covers the
-// kernels of compression/ and optimizer/ alike.
+// Kernels are compiled once for each target and choose the best target of the CPU themselves. Law:
+// every target gives the same bits, because replicas run on different CPUs. Tests and the simulator
+// select other targets to prove this. The choice holds for the whole process, and for the kernels
+// of compression/ and optimizer/.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@
 
 namespace atolld {
 
-// The targets that are compiled in and that this CPU has, best first, such as "AVX3", "AVX2",
-// "SSE4", "SSSE3".
+// Returns the compiled targets that this CPU supports, best first, such as "AVX3", "AVX2", "SSE4",
+// "SSSE3".
 std::vector<std::string> SimdTargetNames();
 
-// Pins a target while it lives; the end restores the choice that stood before, so scopes nest. Dies
-// on a name that SimdTargetNames() does not list. For tests: no other thread may be in a kernel
-// while a scope begins or ends.
+// Selects a target until the object is destroyed, which restores the previous choice; scopes may
+// therefore be nested. Aborts if SimdTargetNames() does not list the name. It is only for tests,
+// since no other thread may run a kernel while a scope begins or ends.
 class ScopedSimdTarget {
  public:
   explicit ScopedSimdTarget(absl::string_view name);
@@ -32,14 +32,14 @@ class ScopedSimdTarget {
   ScopedSimdTarget& operator=(const ScopedSimdTarget&) = delete;
 
  private:
-  const int64_t previous_;  // Highway's bits of the targets that were allowed before
+  const int64_t previous_;  // Highway's bits for the targets that were allowed before
 };
 
-// Whether no value is NaN or infinite; decided on the bits, so no floating-point mode changes the
-// answer.
+// Returns true if no value is NaN or infinite. It tests the bits, so the result does not depend on
+// floating-point modes.
 bool AllFinite(const float* values, size_t elements);
 
-// sum[i] = sum[i] + weight * values[i], each operation rounded on its own.
+// Sets sum[i] = sum[i] + weight * values[i], with each operation rounded on its own.
 void AccumulateScaled(const float* values, size_t elements, float weight, float* sum);
 
 }  // namespace atolld

@@ -19,7 +19,8 @@ namespace {
 constexpr int kFormBit = 13;
 constexpr size_t kCountMask = (1 << kFormBit) - 1;
 
-// Whether places are a list; a bitmap otherwise. The same answer for writer and reader.
+// Returns true if places are a list, false if they are a bitmap. Writer and reader get the same
+// answer.
 bool ListIsShorter(size_t count, size_t elements) {
   return TopkListBytes(count) <= TopkBitmapBytes(elements);
 }
@@ -175,7 +176,8 @@ uint32_t Magnitude(float value) {
   return bits & 0x7fffffff;
 }
 
-// A value that competes for the last places: the larger first, of equal ones the earlier.
+// A value that competes for the last places: larger values come first, and of equal ones the
+// earlier.
 struct Candidate {
   uint32_t magnitude;
   uint16_t place;
@@ -184,7 +186,7 @@ struct Candidate {
   }
 };
 
-// The lowest bin of which values are among the `kept` largest.
+// Returns the lowest bin that has values among the `kept` largest.
 size_t LowestBin(absl::Span<const float> values, size_t kept) {
   uint16_t histogram[kBins] = {};
   for (const float value : values) ++histogram[Magnitude(value) >> kHistogramShift];
@@ -193,7 +195,7 @@ size_t LowestBin(absl::Span<const float> values, size_t kept) {
   return bin;
 }
 
-// The values of largest magnitude.
+// Selects the values of largest magnitude.
 void Select(absl::Span<const float> values, SparseBlock* block) {
   const size_t bin = LowestBin(values, TopkKept(values.size()));
   const auto floor = std::max(static_cast<uint32_t>(bin) << kHistogramShift, 1u);  // never a zero
@@ -218,7 +220,7 @@ void Select(absl::Span<const float> values, SparseBlock* block) {
   if (largest < kInt2MinEntryBits) block->count = 0;
 }
 
-// Every value that is not zero.
+// Selects every value that is not zero.
 void TakeAll(absl::Span<const float> values, SparseBlock* block) {
   block->count = 0;
   for (size_t i = 0; i < values.size(); ++i) {

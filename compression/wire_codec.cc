@@ -21,8 +21,9 @@ namespace {
 
 constexpr absl::string_view kZstdSuffix = "+zstd";
 
-// Stateless, so one instance of each serves everybody for ever. From the most exact to the
-// smallest; so of the names that are as near to a misspelt one the most usual comes first.
+// Returns all codecs, from the most exact to the smallest, so that the most usual comes first among
+// names that are equally near to a misspelt one. Codecs are stateless, so there is one instance of
+// each, which lives forever.
 std::array<const Codec*, 7> AllCodecs() {
   static const Bf16Codec bf16;
   static const Fp16Codec fp16;
@@ -106,7 +107,7 @@ absl::Status CheckLevels(const Codec& updates, const Codec& means) {
 absl::Status CheckSlowCodec(const LevelCodecs& codecs, const Codec& slow) {
   if (slow.name() == codecs.updates.codec->name()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", slow.name(), "' is what all others send in as well"));
+        absl::StrCat("'", slow.name(), "' is what all others use too"));
   }
   // They stand in the order of their size.
   const std::vector<std::string> names = CodecNames();

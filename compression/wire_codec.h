@@ -1,8 +1,9 @@
-// Codecs by their names in a config: WireCodec, what `codec = "int8+zstd"` means (a codec, and
-// whether chunks are zstd frames on the wire); LevelCodecs, those of the two levels of an exchange.
+// Finds codecs by their names in a config. A WireCodec is the meaning of a setting such as `codec =
+// "int8+zstd"`: a codec, and whether chunks are zstd frames on the wire. LevelCodecs has the codecs
+// of the two levels of an exchange.
 //
-// zstd is a matter of the wire alone: payloads, digests and the log hold the codec's bytes. Values;
-// any thread.
+// zstd is used only on the wire; payloads, digests and the log have the codec's own bytes. Pure.
+// May be called from any thread.
 #pragma once
 
 #include <string>
@@ -19,42 +20,49 @@ struct WireCodec {
   const Codec* codec = nullptr;
   bool zstd = false;
 
-  // "int8" or "int8+zstd": what ParseCodecName reads.
+  // Returns the name that ParseCodecName reads: "int8" or "int8+zstd".
   std::string name() const;
 };
 
-// INVALID_ARGUMENT lists the known names and the nearest one.
+// Fails with INVALID_ARGUMENT if the name is not known; the message lists the known names and the
+// nearest one.
 absl::StatusOr<WireCodec> ParseCodecName(absl::string_view name);
 
-// All that ParseCodecName takes.
+// Returns all names that ParseCodecName accepts.
 std::vector<std::string> WireCodecNames();
 
-// Of updates, which contributors encode, and of means, which relays and reducers encode.
+// The codec of updates, which contributors encode, and the codec of means, which relays and
+// reducers encode.
 //
-// A contributor encodes once an entry, whatever the plan will be, so its chunks have one codec
-// everywhere. What a region sends on (a partial mean) and what everybody takes (the entry's
-// payload) has the other: `codec = "bf16"`, `upper_codec = "int4"` is bf16 inside regions and int4
-// between them.
+// A contributor encodes its update once for each entry, before it knows the plan, so all its chunks
+// have the same codec. The partial means of regions, and the entry's payload, which all peers
+// receive, have the codec of means. With `codec = "bf16"` and `upper_codec = "int4"`, for example,
+// regions use bf16 inside and int4 between each other.
 struct LevelCodecs {
   WireCodec updates;
   WireCodec means;
-  const Codec* slow = nullptr;  // of updates over slow lines; null: they are as all others
+  // The codec of updates over slow lines; null if it is that of `updates`.
+  const Codec* slow = nullptr;
 
-  // "int8", "bf16/int4" where they differ, or "int8|int4" with the one of slow lines.
+  // Returns for example "int8", "bf16/int4" if the two levels differ, or "int8|int4" if there is a
+  // codec for slow lines.
   std::string name() const;
 };
 
-// By the two settings; an empty `upper` is `codec` too. INVALID_ARGUMENT: a name is not known, or
-// CheckLevels refuses the two.
+// Parses the two settings; an empty `upper` means the same as `codec`. Fails with INVALID_ARGUMENT
+// if a name is not known or CheckLevels refuses them.
 absl::StatusOr<LevelCodecs> ParseLevels(absl::string_view codec, absl::string_view upper);
 
-// INVALID_ARGUMENT says why means of such updates cannot be encoded so.
+// Fails with INVALID_ARGUMENT if means of updates in the codec `updates` cannot be encoded in
+// `means`; the message says why.
 absl::Status CheckLevels(const Codec& updates, const Codec& means);
 
-// INVALID_ARGUMENT says why `slow` is no codec of peers behind slow lines beside these.
+// Fails with INVALID_ARGUMENT if peers with slow lines cannot use `slow` while others use `codecs`;
+// the message says why.
 absl::Status CheckSlowCodec(const LevelCodecs& codecs, const Codec& slow);
 
-// These with that one; updates are of either then. INVALID_ARGUMENT as CheckSlowCodec.
+// Returns `codecs` with `slow` added, so that an update may be in either codec. Fails like
+// CheckSlowCodec.
 absl::StatusOr<LevelCodecs> WithSlowCodec(LevelCodecs codecs, const Codec& slow);
 
 }  // namespace atolld

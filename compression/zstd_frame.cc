@@ -33,7 +33,7 @@ absl::Status Refuse(absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("zstd frame: ", why));
 }
 
-// The content size that the header declares, if the frame is one that we take.
+// Returns the content size that the header declares, if the frame is an accepted one.
 absl::StatusOr<size_t> CheckFrame(absl::Span<const uint8_t> frame, size_t max_bytes) {
   if (frame.size() <= kDescriptor) return Refuse("truncated");
   for (size_t i = 0; i < kDescriptor; ++i) {

@@ -1,9 +1,9 @@
-// zstd frames: encoded chunks made smaller for a slow link (about 8 % on int8 codes of real
-// updates).
+// zstd frames: compress encoded chunks for a slow link. This saves about 8 % on int8 codes of real
+// updates.
 //
-// What a decompressor allocates depends on the caller's shape, never on the bytes. zstd's bytes
-// differ between its versions, so they are never compared, hashed or stored. Pure functions, any
-// thread.
+// The memory that decompression allocates depends on the caller's limit, never on the bytes.
+// Different versions of zstd compress to different bytes, so frames are never compared, hashed or
+// stored. Pure. May be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,18 @@
 
 namespace atolld {
 
-// Fast, and already near what stronger levels reach on int8 codes.
+// The level that is used unless another is given. It is fast, and on int8 codes it compresses
+// nearly as well as higher levels.
 inline constexpr int kDefaultZstdLevel = 3;
 
-// One frame that carries its content size and a checksum. INVALID_ARGUMENT if zstd has no such
-// level.
+// Returns one frame, which includes its content size and a checksum. Fails with INVALID_ARGUMENT if
+// zstd has no such level.
 absl::StatusOr<std::string> ZstdCompress(absl::Span<const uint8_t> bytes,
                                          int level = kDefaultZstdLevel);
 
-// The content of exactly one frame. INVALID_ARGUMENT for anything that ZstdCompress does not write:
-// a content size that is missing or above `max_bytes` (refused before anything is allocated), no
-// checksum or a wrong one, a dictionary, a skippable or truncated frame, bytes after the frame.
+// Returns the content of exactly one frame. Fails with INVALID_ARGUMENT if the content size is
+// missing or above `max_bytes` (before anything is allocated), if the checksum is missing or wrong,
+// if the frame needs a dictionary, is skippable or is truncated, or if bytes follow it.
 absl::StatusOr<std::string> ZstdDecompress(absl::Span<const uint8_t> frame, size_t max_bytes);
 
 }  // namespace atolld

@@ -15,12 +15,12 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
-// What is left of a span once whole vectors are done goes through the same operations, a lane at a
+// The elements that remain after the whole vectors go through the same operations, one lane at a
 // time.
 using OneFloat = hn::CappedTag<float, 1>;
 
-// What `second` becomes, of the square of the mean. No Min or Max: what they make of a NaN differs
-// by CPU.
+// Computes `second` from the square of the mean. Min and Max are avoided: their result for a NaN
+// differs by CPU.
 
 struct Adagrad {
   static constexpr bool kDiscounts = false;
@@ -57,7 +57,7 @@ struct Cgad : Adam {
   static constexpr bool kDiscounts = true;
 };
 
-// The mean as the moments take it.
+// Returns the mean as the moments take it.
 template <class Moment, class D>
 HWY_INLINE hn::Vec<D> LoadMean(D d, const AdaptiveFactors& factors, const float* mean) {
   const auto whole = hn::LoadU(d, mean);
@@ -75,7 +75,7 @@ HWY_INLINE void StepLanes(D d, const AdaptiveFactors& factors, const AdaptiveSta
   const auto second =
       Moment().Next(d, factors, tau_squared, hn::LoadU(d, state.second + i), hn::Mul(mean, mean));
   const auto v = hn::Add(second, hn::Set(d, tau_squared));
-  // By rounding v may come to lie just below 0, where a square root is none.
+  // Rounding may make v slightly negative, which has no square root.
   const auto root = hn::Sqrt(hn::IfThenElse(hn::Gt(v, hn::Zero(d)), v, hn::Zero(d)));
   const auto below = hn::Add(root, hn::Set(d, factors.adaptivity));
   const auto change = hn::Div(hn::Mul(hn::Set(d, factors.learning_rate), first), below);

@@ -1,9 +1,10 @@
-// The loops of the adaptive outer rules, compiled once a SIMD target and chosen at run time; same
-// bits on every target.
+// The loops of the adaptive outer rules (see outer_rule.h for the formulas). Each loop is compiled
+// once for every SIMD target, and the target is chosen at run time. The result has the same bits on
+// every target.
 //
-// outer_rule.h writes the formulas. Every operation is rounded to fp32 on its own, in the order
-// written here; nothing is fused or reordered. Square root and division are those of IEEE 754,
-// rounded correctly, on every 64-bit x86 and Arm. Arrays do not overlap. Any thread.
+// Every operation is rounded to fp32 on its own, in the order of the formulas; nothing is fused or
+// reordered. Every 64-bit x86 and Arm CPU rounds square roots and divisions correctly, as IEEE 754
+// requires. Arrays must not overlap. May be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +14,12 @@ namespace atolld {
 struct AdaptiveFactors {
   float learning_rate;
   float beta1;
-  float beta2;       // not of Adagrad
+  float beta2;       // not used by Adagrad
   float adaptivity;  // tau
-  float discount;    // of Cgad alone
+  float discount;    // used only by Cgad
 };
 
-// One range of a replica's state. `second` holds v - tau^2, so that it starts as zeros.
+// One range of a replica's state. `second` holds v - tau^2, so that it can start as zeros.
 struct AdaptiveState {
   const float* mean;
   size_t elements;

@@ -19,20 +19,20 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
 using Ints = hn::ScalableTag<int32_t>;
-// What is left of a span once whole vectors are done goes through the same operations, a lane at a
+// The elements that remain after the whole vectors go through the same operations, one lane at a
 // time.
 using OneFloat = hn::CappedTag<float, 1>;
 
-// Columns that go through a network together: 64 rows of them fill the smallest L1 caches.
+// The columns that go through a network together: 64 rows of them fill the smallest L1 caches.
 constexpr size_t kColumns = 128;
 constexpr size_t kMostRows = kMostContributors + 1;  // and a centre
-// 8 rows of a block fill the smallest L1 caches, and each lane has 128 additions of it.
+// 8 rows of a block fill the smallest L1 caches, and each lane has 128 additions in it.
 constexpr size_t kBlock = 1024;
 constexpr size_t kLanes = 8;
 constexpr size_t kGroup = 8;
 
-// Adds rows to the sum so far, which is in `out` unless these are the first; finishes it after the
-// last.
+// Adds rows to the sum so far, which is in `out` unless these are the first. Finishes the sum after
+// the last rows.
 struct Group {
   const ScaledRow* rows;
   size_t count;
@@ -51,7 +51,7 @@ HWY_INLINE void SumLanes(D d, const Group& group, float finish, size_t i, float*
   hn::StoreU(sum, d, out + i);
 }
 
-// Rows in groups, block by block: a CPU foresees what is read next of few rows only.
+// Sums rows in groups, block by block, because a CPU can prefetch only a few rows at a time.
 void SumRows(const ScaledRow* rows, size_t count, float finish, size_t elements, float* out) {
   const Floats d;
   for (size_t begin = 0; begin < elements; begin += kBlock) {
@@ -68,8 +68,8 @@ void SumRows(const ScaledRow* rows, size_t count, float finish, size_t elements,
   }
 }
 
-// A float's bits as an integer of the same order, -0 before +0, and back: minima and maxima of
-// floats treat zeros differently by target, those of integers do not.
+// Converts a float's bits to an integer of the same order, -0 before +0, and back. Minima and
+// maxima of floats treat zeros differently by target; those of integers do not.
 template <class D, class V>
 HWY_INLINE V Ordered(D d, V bits) {
   return hn::Xor(bits, hn::And(hn::ShiftRight<31>(bits), hn::Set(d, 0x7fffffff)));
@@ -118,7 +118,7 @@ void AverageRanks(const ScaledRow* rows, size_t count, const std::vector<Compara
   for (size_t begin = 0; begin < elements; begin += kColumns) {
     const size_t columns = std::min(kColumns, elements - begin);
     const size_t whole = columns - columns % lanes;
-    // What pads the last vector is compared too, and never read.
+    // The padding of the last vector is compared as well, and never read.
     const size_t padded = whole == columns ? whole : whole + lanes;
     for (size_t r = 0; r < count; ++r) {
       const float* const values = rows[r].values + begin;
@@ -162,7 +162,7 @@ double Folded(const double* l) {
   return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
 }
 
-// Values as doubles, or what they differ by from y's.
+// Returns values as doubles, or their differences from y's.
 template <bool kFromY, class D>
 HWY_INLINE hn::Vec<D> Widened(D d, const float* x, const float* y) {
   const hn::Rebind<float, D> df;
@@ -171,8 +171,8 @@ HWY_INLINE hn::Vec<D> Widened(D d, const float* x, const float* y) {
   return hn::Sub(value, hn::PromoteTo(d, hn::LoadU(df, y)));
 }
 
-// One block's sum of squares, by passes over as many lanes as a vector has: the lanes' sums are the
-// same whatever that number is. `elements` is a multiple of kLanes.
+// Returns one block's sum of squares, in passes over as many lanes as a vector has; the lanes' sums
+// do not depend on that number. `elements` is a multiple of kLanes.
 template <bool kFromY>
 double BlockSquares(const float* x, const float* y, size_t elements) {
   const hn::CappedTag<double, kLanes> d;
@@ -188,7 +188,7 @@ double BlockSquares(const float* x, const float* y, size_t elements) {
   return Folded(lanes);
 }
 
-// As BlockSquares of each of four whole blocks, one behind the other: their additions overlap.
+// Does the same as BlockSquares for four consecutive whole blocks, so that their additions overlap.
 template <bool kFromY>
 void FourBlockSquares(const float* x, const float* y, double* sums) {
   const hn::CappedTag<double, kLanes> d;
@@ -213,7 +213,7 @@ void FourBlockSquares(const float* x, const float* y, double* sums) {
   for (size_t j = 0; j < 4; ++j) sums[j] = Folded(lanes[j]);
 }
 
-// Without kFromY y is x, so that its addresses are some array's.
+// Without kFromY, y is x, so that its addresses are valid.
 template <bool kFromY>
 double Squares(const float* x, const float* y, size_t elements) {
   double sum = 0;
@@ -229,7 +229,7 @@ double Squares(const float* x, const float* y, size_t elements) {
       sum = sum + BlockSquares<kFromY>(x + begin, y + begin, length);
       continue;
     }
-    // Filled up with zeros, which change no sum.
+    // The rest is filled with zeros, which change no sum.
     float rows[2][kBlock] = {};
     std::memcpy(rows[0], x + begin, length * sizeof(float));
     std::memcpy(rows[1], y + begin, length * sizeof(float));
@@ -244,7 +244,8 @@ double DistanceOf(const float* x, const float* y, size_t elements) {
   return Squares<true>(x, y, elements);
 }
 
-// One block's products of x with each of four rows: x is widened once, and additions overlap.
+// Computes one block's products of x with each of four rows: x is widened once, and additions
+// overlap.
 void FourProducts(const float* x, const float* const* y, size_t elements, double* sums) {
   const hn::CappedTag<double, kLanes> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -298,7 +299,7 @@ void Products(const float* const* rows, size_t count, size_t elements, double* s
     double* out = sums;
     for (size_t r = 0; r < count; ++r) {
       for (size_t s = 0; s <= r; s += 4) {
-        // What fills up the last four is not used.
+        // The results for the rows that fill up the last four are not used.
         const float* others[4];
         for (size_t j = 0; j < 4; ++j) others[j] = block.at(std::min(s + j, r));
         double products[4];

@@ -19,14 +19,14 @@ using Updates = absl::Span<const absl::Span<const float>>;
 
 constexpr uint32_t kMostFaulty = (kMostContributors - 1) / 2;
 
-// What a rule of whole updates weighs.
+// The inputs of a rule that judges whole updates.
 struct Round {
   const AggregationSettings& settings;
-  const UpdateProducts& products;  // of the scaled updates
+  const UpdateProducts& products;  // the products of the scaled updates
   absl::Span<const float> weights;
 };
 
-// As block scales are: what is below 2^-100 is left out.
+// Treats shares like block scales: one below 2^-100 is left out.
 float ToWeight(double share) { return share < 0x1p-100 ? 0.0f : static_cast<float>(share); }
 
 std::vector<double> SharesOf(absl::Span<const float> weights) {
@@ -58,7 +58,7 @@ void ClippedShares(const Round& round, AggregationPlan* plan) {
   plan->weights.pop_back();
 }
 
-// Keeps the weights of those with the least scores; of equals the first.
+// Keeps the weights of the updates with the least scores; among equals, those of the first.
 void KeepBest(const Round& round, size_t kept, AggregationPlan* plan) {
   const std::vector<double> scores = KrumScores(round.products, round.settings.faulty);
   std::vector<size_t> order(scores.size());
@@ -71,7 +71,7 @@ void KeepBest(const Round& round, size_t kept, AggregationPlan* plan) {
 
 void KeepOne(const Round& round, AggregationPlan* plan) { KeepBest(round, 1, plan); }
 
-// As many as the published proof is for.
+// Keeps as many as the published proof is for.
 void KeepMany(const Round& round, AggregationPlan* plan) {
   KeepBest(round, round.weights.size() - round.settings.faulty - 2, plan);
 }
@@ -103,7 +103,7 @@ absl::Status FinishMean(absl::Span<const float> weights, absl::Span<float> sum) 
   return absl::OkStatus();
 }
 
-// What a rule makes of a coordinate's values.
+// The way in which a rule combines a coordinate's values.
 enum class AggregationRule::Columns { kWeighted, kRanks, kSent };
 
 struct AggregationRule::Form {
@@ -111,13 +111,13 @@ struct AggregationRule::Form {
   Kind needs;
   Columns columns;
   bool has_centre;
-  uint32_t least_faulty;  // that the setting may be
+  uint32_t least_faulty;  // the least `faulty` that the rule allows
   uint32_t most_faulty;
-  size_t spare;  // it takes 2 faulty + spare contributors
+  size_t spare;  // the rule needs 2 faulty + spare contributors
   void (*weigh)(const Round& round, AggregationPlan* plan);
 };
 
-// Ascending by name.
+// Sorted by name.
 absl::Span<const AggregationRule::Form> AggregationRule::Forms() {
   static constexpr Form kForms[] = {
       {"centred_clipping", Kind::kProducts, Columns::kWeighted, true, 0, kMostFaulty, 1,
@@ -191,7 +191,7 @@ UpdateProducts AggregationRule::Clip(const UpdateProducts& products, double refe
   const double reference = reference_norm > 0 ? reference_norm : LowerMedian(norms);
   plan->scales = ClipScales(norms, settings_.clip * reference);
   std::vector<double> factors(plan->scales.begin(), plan->scales.end());
-  factors.resize(products.vectors(), 1.0);  // the centre's
+  factors.resize(products.vectors(), 1.0);  // the centre's factor
   return products.Scaled(factors);
 }
 

@@ -1,18 +1,19 @@
 // The common control variate of SCAFFOLD: a buffer of the replicated state, as long as theta, that
-// moves by the mean pseudo-gradient of each entry.
+// each entry moves by its mean pseudo-gradient.
 //
 //   c = c + share * (rate * mean - c)
 //
-// (arXiv:1910.06378, algorithm 1 with option II.) There a party's own variate becomes
-// c_i+ = c_i - c + (theta - y_i) / (K eta), and c moves by the mean of c_i+ - c_i over the round's
-// |S| parties of N: c + (|S| / N) * mean(c_i+ - c_i). With d_i = theta - y_i that mean is
-// -c + mean(d_i) / (K eta). So c needs nothing but the mean that the entry carries anyway, and two
-// numbers: "control_rate", 1 over the sum of a round's learning rates (1 / (K eta)), and
-// "control_share", |S| / N. Both stand in the entry's header. Where contributions have weights,
-// c is the weighted mean of the c_i.
+// The source is arXiv:1910.06378, algorithm 1 with option II. In the paper a party's own variate
+// becomes c_i+ = c_i - c + (theta - y_i) / (K eta), and c moves by the mean of c_i+ - c_i over the
+// round's |S| parties of N: c + (|S| / N) * mean(c_i+ - c_i). With d_i = theta - y_i that mean is
+// -c + mean(d_i) / (K eta). The step of c therefore needs only the mean that is in the entry
+// anyway, and two numbers: "control_rate", which is 1 over the sum of a round's learning rates (1 /
+// (K eta)), and "control_share", which is |S| / N. The entry's header has both. If contributions
+// have weights, c is the weighted mean of the c_i.
 //
-// Each operation is rounded to fp32 on its own, in the order written above: the same bits on every
-// CPU. c begins as zeros. Pure function; any thread, disjoint ranges at once.
+// Each operation is rounded to fp32 on its own, in the order written above, so every CPU computes
+// the same bits. c begins as zeros. Immutable, therefore thread-safe; several threads may step
+// disjoint ranges at once.
 #pragma once
 
 #include <string>
@@ -30,14 +31,15 @@ inline constexpr char kControlShare[] = "control_share";
 
 class ControlVariate {
  public:
-  // From an entry's scalars. NOT_FOUND: they have neither of the two. INVALID_ARGUMENT: one is
-  // missing; the rate is not finite and above 0, or the share not above 0 and up to 1.
+  // Reads the rate and the share from an entry's scalars. Fails with NOT_FOUND if both are missing,
+  // and with INVALID_ARGUMENT if one is missing, if the rate is not finite and above 0, or if the
+  // share is not above 0 and at most 1.
   static absl::StatusOr<ControlVariate> Make(const OuterScalars& scalars);
 
   float rate() const { return rate_; }
   float share() const { return share_; }
 
-  // Steps one range: `mean` and `control` are the same range of their vectors, equally long.
+  // Steps one range of c. `mean` and `control` must be the same range of their vectors.
   void Step(absl::Span<const float> mean, absl::Span<float> control) const;
 
  private:

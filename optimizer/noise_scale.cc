@@ -5,8 +5,8 @@
 namespace atolld {
 namespace {
 
-// Of the running means, a round: single estimates scatter by their own size, and the noise scale
-// grows over a run, so neither one round nor all of them will do.
+// The factor by which the running means decay each round. Single estimates scatter by their own
+// size, and the noise scale grows over a run, so neither one round nor all of them will do.
 constexpr double kKeep = 0.9;
 // The determinant of the two equations over its first product. Equal updates have 1 - 1/M; below
 // this one update has nearly all the weight, and rounding would be taken for noise.

@@ -19,7 +19,7 @@ constexpr absl::string_view kMuLoCoJobs = "arXiv:2505.23725, its published job f
 constexpr absl::string_view kStreaming = "arXiv:2501.18512";
 
 constexpr OuterRates kTable[] = {
-    // For 2 and 4 peers the scaling laws have 0.6; short runs of small models want more.
+    // The scaling laws have 0.6 for 2 and 4 peers; short runs of small models need more.
     {1, 30, Inner::kAdamW, false, Size::kAny, 0.4, 0.9, kScalingLaws},
     {2, 30, Inner::kAdamW, false, Size::kLarge, 0.6, 0.9, kScalingLaws},
     {3, 25, Inner::kAdamW, false, Size::kSmall, 0.7, 0.9, kMeasured},
@@ -33,7 +33,7 @@ constexpr OuterRates kTable[] = {
     {16, 30, Inner::kMuon, false, Size::kAny, 1.0, 0.9, kMuLoCoJobs},
     {2, 30, Inner::kAdamW, true, Size::kAny, 0.4, 0.9, kStreaming},
     {2, 100, Inner::kAdamW, true, Size::kAny, 0.4, 0.9, kStreaming},
-    // 0.8 and 0.9 were tried there.
+    // That source tried 0.8 and 0.9.
     {8, 30, Inner::kMuon, true, Size::kAny, 0.8, 0.9, kMuLoCoJobs},
 };
 
@@ -53,7 +53,7 @@ double Distance(const OuterRates& row, const OuterRatesQuery& query) {
 absl::Span<const OuterRates> OuterRatesTable() { return kTable; }
 
 const OuterRates& NearestOuterRates(const OuterRatesQuery& query) {
-  // Two distances that are equal but for the rounding of their logarithms are equal.
+  // Two distances that differ only by the rounding of their logarithms are equal.
   constexpr double kRounding = 1e-9;
   const OuterRates* nearest = nullptr;
   for (const OuterRates& row : kTable) {

@@ -1,12 +1,12 @@
-// The outer rates that a run begins with where nobody says any: a table of published and measured
-// ones, and which of them is a run's.
+// The outer learning rate and momentum that a run uses if its config has none: a table of published
+// and measured rates, and the rule that picks a row of it for a run.
 //
-// A row is what its source found good for so many peers, so many inner steps a round, and one kind
-// of inner optimiser. A run's row is the nearest of those that fit its optimiser, its mode and its
-// model's size: the one with the smallest |log2(peers / row's)| + |log2(steps / row's)|, of two
-// that are equally near the one with fewer peers. Beyond the table's ends that is its last row;
-// nothing is interpolated, so that every rate that is used is one that somebody has tried. Pure,
-// any thread.
+// A row has the rates that its source found to be good for a number of peers, a number of inner
+// steps a round, and a kind of inner optimiser. A run uses the nearest of the rows that fit its
+// optimiser, its mode and its model's size, which is the one with the smallest |log2(peers / row's
+// peers)| + |log2(steps / row's steps)|. If two rows are equally near, the one with fewer peers is
+// used. A run with more peers or steps than all rows uses the last of them. Nothing is
+// interpolated, so every rate that a run uses has been tried. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -16,42 +16,41 @@
 
 namespace atolld {
 
-// Of nesterov's rule.
+// One row of the table, for the rule "nesterov".
 struct OuterRates {
   enum class Inner { kAdamW, kMuon };
-  // Models from 335M parameters on, smaller ones, or both.
+  // Models of at least 335M parameters are large; kAny covers both sizes.
   enum class Size { kAny, kSmall, kLarge };
 
-  double peers;  // that train in a round
-  double steps;  // inner ones of a round
+  double peers;  // the peers that train in a round
+  double steps;  // the inner steps of a round
   Inner inner;
-  bool streaming;  // of mode "streaming", whose rounds cover a fragment each
+  bool streaming;  // true for mode "streaming", whose rounds cover one fragment each
   Size size;
   double learning_rate;
   double momentum;
   absl::string_view source;
 };
 
-// From here on a model is a large one: the smallest for which Charles et al. (arXiv:2503.09799,
-// figure 7) find that the best rate does not depend on the size any more.
+// A model with at least this many parameters is large. It is the smallest size for which Charles et
+// al. (arXiv:2503.09799, figure 7) find that the best rate no longer depends on the size.
 inline constexpr double kLargeModel = 335e6;
 
-// All rows.
 absl::Span<const OuterRates> OuterRatesTable();
 
-// What a run is, as far as the table asks.
+// The properties of a run by which its row is found.
 struct OuterRatesQuery {
-  double peers = 1;   // below 1 counts as 1
-  double steps = 1;   // likewise
-  bool muon = false;  // else the rows of AdamW, which are plain SGD's too
+  double peers = 1;   // a value below 1 counts as 1
+  double steps = 1;   // a value below 1 counts as 1
+  bool muon = false;  // if false, the rows of AdamW are used, also for plain SGD
   bool streaming = false;
-  double parameters = 0;  // 0: not known, which counts as a small model
+  double parameters = 0;  // 0 if unknown, which counts as a small model
 };
 
 const OuterRates& NearestOuterRates(const OuterRatesQuery& query);
 
-// "0.7 / 0.9 (3 peers, 25 steps, adamw; docs/benchmarks.md)": learning rate / momentum, and where
-// they are from.
+// Returns the learning rate, the momentum and their source, for example "0.7 / 0.9 (3 peers, 25
+// steps, adamw; docs/benchmarks.md)".
 std::string DescribeOuterRates(const OuterRates& rates);
 
 }  // namespace atolld

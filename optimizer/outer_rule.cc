@@ -23,15 +23,15 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Every operation is rounded to fp32 on its own, in the order that outer_rule.h writes; nothing is
+// Every operation is rounded to fp32 on its own, in the order given in outer_rule.h; nothing is
 // fused or reordered. Arrays do not overlap.
 
 using Floats = hn::ScalableTag<float>;
-// What is left of a span once whole vectors are done goes through the same operations, a lane at a
+// The elements that remain after the whole vectors go through the same operations, one lane at a
 // time.
 using OneFloat = hn::CappedTag<float, 1>;
 
-// Held to [-bound, bound]. No Min or Max: what they make of a NaN differs by CPU.
+// Clamps to [-bound, bound]. Min and Max are avoided: their result for a NaN differs by CPU.
 template <bool kClips, class D>
 HWY_INLINE hn::Vec<D> Held(D d, hn::Vec<D> value, float bound) {
   if constexpr (!kClips) return value;
@@ -41,7 +41,7 @@ HWY_INLINE hn::Vec<D> Held(D d, hn::Vec<D> value, float bound) {
   return hn::IfThenElse(hn::Lt(below, least), least, below);
 }
 
-// What a step of a rule with momentum is given, beside the vectors. `clip` is 0 where there is
+// The inputs of a step of a rule with momentum, apart from the vectors. `clip` is 0 if there is
 // none.
 struct Factors {
   float learning_rate, momentum, clip;
@@ -118,7 +118,7 @@ void StepMomentum(float learning_rate, float momentum, float clip, const float* 
   MomentumLoop<false>(by, mean, elements, theta, buffer);
 }
 
-// Of the momentum nothing but its sum moves.
+// Moves only the sum of the momentum, not the momentum itself.
 template <class D>
 HWY_INLINE void SumLanes(D d, float rate, float share, const float* mean, float* theta,
                          float* sum) {
@@ -137,7 +137,7 @@ void StepSum(float learning_rate, float share, const float* mean, size_t element
     SumLanes(OneFloat(), learning_rate, share, mean + i, theta + i, sum + i);
 }
 
-// What an entry counts of N updates, and what is left of that for the next sum.
+// The entry's share of N updates, and the rest of it that the next sum gets.
 struct Shares {
   float share, rest;
 };
@@ -148,7 +148,7 @@ HWY_INLINE void DueLanes(D d, const Factors& by, const Shares& of, const float* 
   const auto momentum = hn::Set(d, by.momentum);
   const auto gradient = hn::LoadU(d, mean);
   const auto part = hn::Mul(hn::Set(d, of.share), gradient);
-  // Adding to 0 makes +0 of -0: a sum without a rest begins as the buffer did.
+  // Adding to 0 turns -0 into +0: a sum without a rest begins like a new buffer.
   const auto left = hn::Add(hn::Zero(d), hn::Mul(hn::Set(d, of.rest), gradient));
   const auto all = hn::Add(hn::LoadU(d, sum), hn::Sub(part, left));
   const auto moved =
@@ -259,7 +259,7 @@ absl::StatusOr<float> FindScalar(const OuterScalars& scalars, const char* name,
   return found->second;
 }
 
-// One that a step does without.
+// Returns a scalar that a step can do without.
 absl::StatusOr<float> FindOptional(const OuterScalars& scalars, const char* name,
                                    absl::Status (*check)(float)) {
   return scalars.count(name) == 0 ? 0.0f : FindScalar(scalars, name, check);
@@ -284,8 +284,8 @@ absl::Status CheckSizes(const OuterRule& rule, size_t elements, size_t theta_ele
   return absl::OkStatus();
 }
 
-// The step with mean / gap, a piece at a time. Elementwise, so pieces come to the same bits as all
-// at once.
+// Makes the step with mean / gap, one piece at a time. The step is elementwise, so pieces give the
+// same bits as the whole.
 absl::Status StepDivided(const OuterRule& rule, const OuterScalars& scalars,
                          absl::Span<const float> mean, absl::Span<float> theta,
                          absl::Span<const absl::Span<float>> buffers) {
@@ -304,7 +304,7 @@ absl::Status StepDivided(const OuterRule& rule, const OuterScalars& scalars,
     for (const absl::Span<float> buffer : buffers) {
       pieces.push_back(buffer.subspan(first, divided.size()));
     }
-    // The first one tells whether the scalars are right, before anything has moved.
+    // The first piece shows whether the scalars are valid, before anything has moved.
     const absl::Status stepped =
         rule.Step(others, absl::MakeConstSpan(divided.data(), whole.size()),
                   theta.subspan(first, divided.size()), pieces);
@@ -344,7 +344,7 @@ class AverageRule final : public OuterRule {
                     absl::Span<const absl::Span<float>> buffers) const override;
 
  private:
-  const std::vector<std::string> buffers_ = {};  // Clang wants a const member initialised
+  const std::vector<std::string> buffers_ = {};  // Clang requires a const member to be initialised
 };
 
 class DelayedNesterovRule final : public OuterRule {
@@ -519,9 +519,9 @@ void HeavyBallStep(float learning_rate, float momentum, float clip, const float*
   (learning_rate, momentum, clip, mean, elements, theta, buffer);
 }
 
-// Stateless, so one instance of each serves everybody for ever. Ascending by name.
+// The rules are stateless, so one instance of each serves all callers forever. Sorted by name.
 std::array<const OuterRule*, 8> AllRules() {
-  // Never destroyed: their buffers' names may be read while other statics go.
+  // Never destroyed: the names of their buffers may be read while other statics are destroyed.
   static const AdaptiveRule& adagrad = *new AdaptiveRule("adagrad", StepAdagrad, false);
   static const AdaptiveRule& adam = *new AdaptiveRule("adam", StepAdam, true);
   static const AverageRule& average = *new AverageRule;

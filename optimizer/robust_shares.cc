@@ -7,18 +7,18 @@ namespace atolld {
 namespace {
 
 constexpr int kWeiszfeldIterations = 32;
-// Beside any update that fp32 can hold, whose norm is below 2^160.
+// Negligible beside any update that fp32 can hold, whose norm is below 2^160.
 constexpr double kLeastDistance = 0x1p-200;
 constexpr double kLeastScale = 0x1p-100;
 
-// Divides by the sum, in order.
+// Divides the shares by their sum, which is added up in order.
 void Normalise(std::vector<double>* shares) {
   double total = 0;
   for (const double share : *shares) total = total + share;
   for (double& share : *shares) share = share / total;
 }
 
-// |x_i - v| for each vector i, where v = sum of coefficients[j] x_j.
+// Returns |x_i - v| for each vector i, where v = sum of coefficients[j] x_j.
 std::vector<double> DistancesFrom(const UpdateProducts& products,
                                   absl::Span<const double> coefficients) {
   const size_t n = products.vectors();
@@ -99,7 +99,7 @@ std::vector<double> CentredClippingShares(const UpdateProducts& products,
   std::vector<double> result(n + 1, 0.0);
   result[n] = 1;
   std::vector<double> distances = DistancesFrom(products, result);
-  distances.pop_back();  // the centre's
+  distances.pop_back();  // the centre's distance
   const double tau = LowerMedian(distances);
   double pulled = 0;
   for (size_t i = 0; i < n; ++i) {

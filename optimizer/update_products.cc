@@ -20,8 +20,8 @@ size_t SumsOf(UpdateProducts::Kind kind, size_t vectors) {
   return 0;
 }
 
-// How far a product may lie beyond Cauchy and Schwarz's bound: far above the error of honest sums,
-// far below what would move a rule.
+// The factor by which a product may exceed the bound of Cauchy and Schwarz: far above the error of
+// honest sums, far below any change that would affect a rule.
 constexpr double kSlack = 1.0 + 0x1p-20;
 
 }  // namespace
@@ -107,7 +107,7 @@ absl::Status UpdateProducts::Add(const UpdateProducts& other) {
   if (other.kind_ != kind_ || other.vectors_ != vectors_) {
     return absl::InvalidArgumentError(absl::StrCat("sums of ", other.vectors_,
                                                    " updates are added to those of ", vectors_,
-                                                   ", or to another kind"));
+                                                   ", or to sums of another kind"));
   }
   for (size_t i = 0; i < sums_.size(); ++i) sums_[i] = sums_[i] + other.sums_[i];
   return absl::OkStatus();

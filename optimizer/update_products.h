@@ -1,13 +1,14 @@
-// UpdateProducts: what a rule has to know of whole updates, as scalars that reducers can add up:
-// the squared norms, or all pairs' dot products (of which norms and distances follow).
+// UpdateProducts: what a rule must know about whole updates, as scalars that reducers can add up.
+// These are the squared norms, or the dot products of all pairs, from which norms and distances can
+// be computed.
 //
-// A reducer holds a shard of each update, chunk by chunk; no one holds two whole ones. So the sums
-// of a run are put together in a stated order, with the same bits on every CPU:
+// A reducer has only its shard of each update. The sums of all reducers are therefore added in a
+// fixed order, which gives the same bits on every CPU:
 //   chunk  = the blocks of aggregation_kernels.h, in double, of exact products
 //   shard  = +0, then for each chunk of the shard in grid order: shard = shard + chunk
 //   update = +0, then for each shard in the order of the plan:   update = update + shard
 // Their error is at most (128 + blocks a chunk + chunks) x 2^-53 of the product of the two norms:
-// below 2^-38 for 10^9 parameters in chunks of 65,536. Any thread; one object is one thread's.
+// below 2^-38 for 10^9 parameters in chunks of 65,536. An object is used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -24,28 +25,31 @@ class UpdateProducts {
  public:
   enum class Kind { kNone, kNorms, kProducts };
 
-  // All zero. At most kMostContributors + 1 vectors: the updates in roster order, then the centre
-  // of a rule that has one.
+  // Starts with all sums zero. `vectors` is at most kMostContributors + 1: the updates in roster
+  // order, then the centre if the rule has one.
   UpdateProducts() = default;
   UpdateProducts(Kind kind, size_t vectors);
 
-  // From sums() that came over the wire: vectors doubles of kNorms, vectors (vectors + 1) / 2 of
-  // kProducts. INVALID_ARGUMENT unless they can be sums of real vectors: as many as stated, finite,
-  // norms not negative, no product greater than its two norms allow; the first culprit is named.
+  // Restores the sums() that another peer sent. kNorms needs `vectors` doubles, and kProducts needs
+  // vectors (vectors + 1) / 2. Fails with INVALID_ARGUMENT if no vectors can have these sums: their
+  // number is wrong, a value is not finite, a norm is negative, or a product is greater than its
+  // two norms allow. The message names the first bad value.
   static absl::StatusOr<UpdateProducts> FromSums(Kind kind, size_t vectors,
                                                  absl::Span<const double> sums);
 
-  // Adds one chunk's: a span a vector, all equally long; an empty one stands for zeros (a centre
-  // before there is one). INVALID_ARGUMENT, with nothing added, if the shapes differ.
+  // Adds one chunk. `rows` has one span for each vector, and all spans have the same length; an
+  // empty span means zeros (for example the centre before the first round). Fails with
+  // INVALID_ARGUMENT, and adds nothing, if the shapes differ.
   absl::Status AddChunk(absl::Span<const absl::Span<const float>> rows);
 
-  // sum = sum + other's, each. INVALID_ARGUMENT unless both are of one kind and size.
+  // Adds each sum of `other` to the same sum of this object. Fails with INVALID_ARGUMENT unless
+  // both have the same kind and size.
   absl::Status Add(const UpdateProducts& other);
 
-  // Those of the vectors multiplied by `factors`, one each.
+  // Returns the products of the scaled vectors, if vector i is multiplied by factors[i].
   UpdateProducts Scaled(absl::Span<const double> factors) const;
 
-  // As FromSums asks of sums.
+  // Fails with INVALID_ARGUMENT if no vectors can have these sums (see FromSums).
   absl::Status Check() const;
 
   Kind kind() const { return kind_; }
@@ -54,8 +58,8 @@ class UpdateProducts {
 
   double SquaredNorm(size_t i) const;
   double Norm(size_t i) const;
-  // kProducts alone. A squared distance is taken as (ii - 2 ij) + jj, and 0 where rounding has made
-  // that negative.
+  // The next two functions require kProducts. A squared distance is computed as (ii - 2 ij) + jj,
+  // or is 0 if rounding made that negative.
   double Product(size_t i, size_t j) const { return sums_[Place(i, j)]; }
   double SquaredDistance(size_t i, size_t j) const;
 

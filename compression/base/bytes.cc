@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kLargePage = size_t{2} << 20;
 
-// Large blocks that were let go, for the next round: to clear their pages again would cost as much
-// as to fill them. The system may take the pages meanwhile. Any thread.
+// Large blocks that were released and are kept for the next round: clearing their pages again would
+// cost as much as filling them. The system may take the pages meanwhile. For any thread.
 class SpareBlocks {
  public:
   struct Block {

@@ -1,9 +1,9 @@
-// SharedBytes: a piece of an immutable buffer that several holders share; ByteParts: several of
-// them, one after the other.
+// SharedBytes: a piece of an immutable buffer with shared ownership. ByteParts: a sequence of such
+// pieces.
 //
-// Encoded chunks are sent to one peer, hashed, kept for a retry and written to the log; none of
-// these may copy them. A SharedBytes is a view and a share of the ownership of what it views: cheap
-// to copy, safe to pass between threads, never written after it was made.
+// Encoded chunks are sent to a peer, hashed, kept for a retry and written to the log, and none of
+// these steps may copy them. A SharedBytes is a view that keeps the viewed bytes alive. It is cheap
+// to copy, and the bytes are never written after it was made, so it is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@
 
 namespace atolld {
 
-// The bytes of `text`, which outlives the view.
+// Returns the bytes of `text`, which must outlive the view.
 inline absl::Span<const uint8_t> BytesOf(absl::string_view text) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
-// What a text of hexadecimal digits, two a byte and checked to be such, stands for.
+// Converts hexadecimal digits to bytes, two digits to a byte. The caller must have checked that all
+// are hexadecimal.
 std::string BytesOfHex(absl::string_view digits);
 
 class SharedBytes {
  public:
   SharedBytes() = default;
 
-  // Takes the bytes over.
+  // Takes ownership of the bytes.
   explicit SharedBytes(std::string bytes) {
     auto owner = std::make_shared<const std::string>(std::move(bytes));
     view_ = absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(owner->data()), owner->size());
@@ -46,7 +47,7 @@ class SharedBytes {
   SharedBytes(std::shared_ptr<const void> owner, absl::Span<const uint8_t> view)
       : owner_(std::move(owner)), view_(view) {}
 
-  // The part [offset, offset + size); both must lie inside.
+  // Returns the part [offset, offset + size), which must lie inside these bytes.
   SharedBytes Part(size_t offset, size_t size) const {
     return SharedBytes(owner_, view_.subspan(offset, size));
   }
@@ -64,7 +65,8 @@ class SharedBytes {
   absl::Span<const uint8_t> view_;
 };
 
-// Bytes in parts, cut anywhere. As cheap and as safe as SharedBytes.
+// A sequence of bytes in several parts, which may begin and end anywhere. ByteParts is as cheap to
+// copy and as safe as SharedBytes.
 class ByteParts {
  public:
   ByteParts() = default;
@@ -75,28 +77,29 @@ class ByteParts {
   bool empty() const { return size_ == 0; }
   absl::Span<const SharedBytes> parts() const { return parts_; }
 
-  // `out` is as long as the bytes.
+  // Copies the bytes to `out`, which must have the same length.
   void CopyTo(absl::Span<uint8_t> out) const;
-  // In memory of their own, in one piece.
+  // Returns a copy of the bytes in one piece.
   SharedBytes Copy() const;
-  // In one piece: the part itself where it is one alone, otherwise a copy.
+  // Returns the bytes in one piece: the part itself if there is only one, otherwise a copy.
   SharedBytes Joined() const;
 
  private:
-  absl::InlinedVector<SharedBytes, 1> parts_;  // none is empty
+  absl::InlinedVector<SharedBytes, 1> parts_;  // no part is empty
   size_t size_ = 0;
 };
 
-// Memory to be filled once and then shared: not zeroed, and large ones on large pages and used
-// again after they were let go, so that filling them costs one pass over them.
+// Memory that is filled once and then shared. It is not zeroed. Large buffers use large pages and
+// are reused after their release, so that filling one costs only a single pass over it.
 class FreshBytes {
  public:
   explicit FreshBytes(size_t size);
   absl::Span<uint8_t> span() { return absl::MakeSpan(bytes_.get(), size_); }
-  // A part of it to be filled and shared by itself, whatever becomes of the others.
+  // Returns a part that can be filled and shared independently of the others.
   FreshBytes Part(size_t offset, size_t size) const;
-  // The first `used` bytes, in memory of their own if they are less than half. Their parts keep all
-  // of it alive; nothing is written afterwards.
+  // Returns the first `used` bytes. If they are less than half of the buffer, they are copied;
+  // otherwise the result and its parts keep the whole buffer alive. The buffer must not be written
+  // afterwards.
   SharedBytes Share(size_t used) &&;
 
  private:

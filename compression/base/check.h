@@ -1,24 +1,20 @@
-// CHECK and CHECK_OK, which Debian 12's Abseil lacks, as later releases have them.
+// CHECK and CHECK_OK, which later releases of Abseil have but that of Debian 12 lacks.
 #pragma once
 
-#include <cstdlib>
-#include <iostream>
-
 #include "absl/status/status.h"
+#include "compression/base/last_words.h"
 
-// Our own bugs end the process, in release builds too.
-#define CHECK(condition)                                                                      \
-  do {                                                                                        \
-    if (!(condition)) {                                                                       \
-      std::cerr << __FILE__ << ":" << __LINE__ << ": check failed: " #condition << std::endl; \
-      std::abort();                                                                           \
-    }                                                                                         \
+// A failed check is a bug of Atoll and aborts the process, also in release builds.
+#define CHECK(condition)                                                     \
+  do {                                                                       \
+    if (!(condition)) {                                                      \
+      ::atolld::DieOfCheck(__FILE__, __LINE__, "check failed: " #condition); \
+    }                                                                        \
   } while (false)
-#define CHECK_OK(expression)                                                            \
-  do {                                                                                  \
-    const absl::Status check_ok_status = (expression);                                  \
-    if (!check_ok_status.ok()) {                                                        \
-      std::cerr << __FILE__ << ":" << __LINE__ << ": " << check_ok_status << std::endl; \
-      std::abort();                                                                     \
-    }                                                                                   \
+#define CHECK_OK(expression)                                                \
+  do {                                                                      \
+    const absl::Status check_ok_status = (expression);                      \
+    if (!check_ok_status.ok()) {                                            \
+      ::atolld::DieOfCheck(__FILE__, __LINE__, check_ok_status.ToString()); \
+    }                                                                       \
   } while (false)

@@ -51,14 +51,14 @@ const std::vector<DecoderFamily>& Families() {
 constexpr uint32_t kWidestHead = 65536;
 constexpr uint32_t kLongestWindow = 1u << 24;  // as a context
 
-// "window is 4, and " and then `why`.
+// Returns a fault such as "window is 4, and " followed by `why`.
 template <typename Value>
 DecoderFault Fault(absl::string_view key, const Value& value, absl::string_view why) {
   return {std::string(key), absl::StrCat(key, " is ", value, why)};
 }
 
 DecoderFault NotOf(const DecoderShape& shape, absl::string_view key) {
-  return {std::string(key), absl::StrCat(key, " is not of family '", shape.family,
+  return {std::string(key), absl::StrCat(key, " is not for family '", shape.family,
                                          "'; leave it out, or take another family")};
 }
 
@@ -72,10 +72,9 @@ DecoderFault FaultOfLayers(const DecoderShape& shape, const DecoderFamily& famil
   if (pattern.empty()) return {};
   if (!family.mixed) return NotOf(shape, "layer_pattern");
   if (pattern.size() > layers) {
-    return {"layer_pattern", absl::StrCat("layer_pattern has ", pattern.size(),
-                                          " letters; it must have at most one a layer, of which "
-                                          "there are ",
-                                          layers)};
+    return {"layer_pattern",
+            absl::StrCat("layer_pattern has ", pattern.size(),
+                         " letters; it must have at most one for each of the ", layers, " layers")};
   }
   bool local = false;
   for (const char letter : pattern) {
@@ -192,7 +191,7 @@ DecoderFault FaultOfNoDecoder(const DecoderShape& shape, absl::string_view kind)
   EachDecoderKey(
       [&](absl::string_view key, const auto& value, const auto& usual) {
         if (value == usual || !fault.what.empty()) return;
-        fault = {std::string(key), absl::StrCat(key, " is not of kind '", kind,
+        fault = {std::string(key), absl::StrCat(key, " is not for kind '", kind,
                                                 "'; leave it out, or take kind 'llama'")};
       },
       shape, plain);

@@ -1,9 +1,9 @@
-// Decoders of the Llama family: what each published relative has that Llama lacks, the tensors of
-// one block, and which combinations of settings mean anything.
+// Decoder models that are related to Llama: the features that each published family has and Llama
+// lacks, the tensors of one block, and the valid combinations of settings.
 //
-// The coordinator's config, the manifest and the model go by this one table. What is known of each
-// family is what its implementation in Hugging Face's transformers computes. Pure functions, any
-// thread.
+// The coordinator's config, the manifest and the model all use this one table. It describes each
+// family according to its implementation in Hugging Face's transformers. Pure. May be called from
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,66 +14,78 @@
 
 namespace atolld {
 
-// What a decoder has beside Llama's sizes. As it is made here, it is a Llama.
+// The settings of a decoder other than the sizes that a Llama also has. A default DecoderShape is a
+// Llama.
 struct DecoderShape {
   std::string family = "llama";
-  uint32_t head_width = 0;      // 0: width / heads
-  bool attention_bias = false;  // of q, k, v and o; "qwen2" has those of q, k and v without it
-  uint32_t window = 0;          // tokens that a local layer sees, its own among them
-  // A letter a layer, over and over: 'g' sees all before it, 'l' the window; 'n' and 'm' are the
-  // same without rotary positions. Empty: all layers are 'l' where there is a window, 'g'
-  // otherwise.
+  uint32_t head_width = 0;  // 0 means width / heads
+  // Biases of q, k, v and o; "qwen2" has biases of q, k and v without this.
+  bool attention_bias = false;
+  uint32_t window = 0;  // the tokens that a local layer sees, including the current one
+  // One letter for each layer; the pattern is repeated. A 'g' layer sees all earlier tokens, and an
+  // 'l' layer sees those in the window; 'n' and 'm' are the same without rotary positions. If the
+  // pattern is empty, all layers are 'l' if there is a window, and 'g' otherwise.
   std::string layer_pattern;
-  double local_rope_theta = 0;  // of local layers, which are not scaled then; 0: as the others
-  uint32_t query_scalar = 0;    // scores are divided by its square root; 0: the head width
-  std::string rope_scaling = "none";   // "linear", "llama3", "yarn"
-  double rope_factor = 0;              // how much longer the context has become
-  double rope_low = 0, rope_high = 0;  // llama3: low and high_freq_factor; yarn: beta_slow, _fast
-  uint32_t rope_context = 0;           // llama3, yarn: tokens that the model was first trained with
-  double rope_attention = 0;           // yarn: cos and sin are multiplied by it; 0: by the factor's
-  double attention_cap = 0;            // scores s become cap tanh(s / cap); 0: they stay
-  double logit_cap = 0;                // the same of logits
+  // The theta of local layers, which then have no rope scaling; 0 means that they have the same
+  // theta as the others.
+  double local_rope_theta = 0;
+  // Attention scores are divided by the square root of this; 0 means the head width.
+  uint32_t query_scalar = 0;
+  std::string rope_scaling = "none";  // or "linear", "llama3" or "yarn"
+  double rope_factor = 0;             // the factor by which the context has become longer
+  // For llama3: low_freq_factor and high_freq_factor; for yarn: beta_slow and beta_fast.
+  double rope_low = 0, rope_high = 0;
+  // For llama3 and yarn: the context of the first training, in tokens.
+  uint32_t rope_context = 0;
+  // For yarn: the factor of cos and sin; 0 derives it from rope_factor.
+  double rope_attention = 0;
+  double attention_cap = 0;  // a score s becomes cap tanh(s / cap); 0 means no cap
+  double logit_cap = 0;      // the same cap for logits; 0 means no cap
 };
 
-// What all models of a family have in common.
+// The properties that all models of a family share.
 struct DecoderFamily {
-  enum class Norms { kBefore, kAfter, kBoth };    // of attention and of the feed-forward part
-  enum class HeadNorms { kNone, kHead, kWhole };  // of queries and keys: each head, or all as one
+  // The places of the norms around the attention and the feed-forward part.
+  enum class Norms { kBefore, kAfter, kBoth };
+  // The norms of queries and keys: per head, or over all heads.
+  enum class HeadNorms { kNone, kHead, kWhole };
 
   absl::string_view name;
   Norms norms = Norms::kBefore;
   HeadNorms head_norms = HeadNorms::kNone;
-  bool query_bias = false;  // q, k and v have biases
-  bool may_bias = false;    // attention_bias may be set
-  // Norms multiply by 1 + weight, embeddings are multiplied by the root of the width, the gate is
-  // GELU's tanh approximation instead of SiLU.
+  bool query_bias = false;  // true if q, k and v have biases
+  bool may_bias = false;    // true if attention_bias may be set
+  // True if norms multiply by 1 + weight, embeddings are multiplied by the square root of the
+  // width, and the gate is the tanh approximation of GELU instead of SiLU.
   bool gemma = false;
   bool caps = false;
   bool local_theta = false;
-  absl::string_view letters = "g";  // that its layer_pattern may have
-  bool mixed = false;               // whether layers may differ
+  absl::string_view letters = "g";  // the letters that layer_pattern may have
+  bool mixed = false;               // true if layers may differ
 };
 
-// Null: there is none of this name.
+// Returns null if there is no family of this name.
 const DecoderFamily* FindDecoderFamily(absl::string_view name);
 
-// In the order of the table.
+// Returns the names in the order of the table.
 std::vector<std::string> DecoderFamilyNames();
 
-// The letter of a layer: see layer_pattern.
+// Returns the letter of a layer (see layer_pattern).
 char LayerLetter(const DecoderShape& shape, uint32_t layer);
 inline bool IsLocalLayer(char letter) { return letter == 'l' || letter == 'm'; }
 inline bool HasPositions(char letter) { return letter == 'g' || letter == 'l'; }
 
 struct DecoderFault {
-  std::string key;   // of DecoderShape
-  std::string what;  // begins with the key; empty: nothing is wrong
+  std::string key;   // the key of DecoderShape that is wrong
+  std::string what;  // a message that begins with the key; empty if nothing is wrong
 };
 
-// What of `shape` no model of its family has, or has no meaning.
+// Returns a fault if `shape` has a setting that its family does not have, or that means nothing
+// together with the others.
 DecoderFault FaultOfDecoder(const DecoderShape& shape, uint32_t layers);
 
-// Of a kind of model that is no such decoder: the first key that is set.
+// For a kind of model that is not such a decoder, returns a fault that names the first key that is
+// set.
 DecoderFault FaultOfNoDecoder(const DecoderShape& shape, absl::string_view kind);
 
 struct BlockSize {
@@ -81,17 +93,18 @@ struct BlockSize {
 };
 
 struct BlockTensor {
-  std::string name;  // within the block: "self_attn.q_proj.weight"
+  std::string name;  // the name within the block, such as "self_attn.q_proj.weight"
   std::vector<uint64_t> shape;
 };
 
-// In the manifest's order, under Hugging Face's names. `shape` has no fault; heads is not 0.
+// Returns a block's tensors in the manifest's order, with Hugging Face's names. `shape` must have
+// no fault, and heads must not be 0.
 std::vector<BlockTensor> BlockTensors(const DecoderShape& shape, const BlockSize& size);
 
 uint64_t HeadWidth(const DecoderShape& shape, const BlockSize& size);
 
-// visit("family", shape.family...) and so on with every key, in the order in which they are shown;
-// `shapes` are one or several DecoderShapes, const or not.
+// Calls visit("family", shapes.family...) and so on for every key, in the order in which keys are
+// shown; `shapes` are one or several DecoderShapes, const or not.
 template <typename Visitor, typename... Shapes>
 void EachDecoderKey(const Visitor& visit, Shapes&... shapes) {
   visit("family", shapes.family...);
@@ -111,8 +124,8 @@ void EachDecoderKey(const Visitor& visit, Shapes&... shapes) {
   visit("logit_cap", shapes.logit_cap...);
 }
 
-// From and to a v1::ModelSpec: there is nothing of a Llama in it, so that the records of runs of
-// one are what they were.
+// DecoderShapeOf reads the shape from a v1::ModelSpec, and SetDecoderShape writes it. For a Llama
+// the field `decoder` is not set, so that the records of existing Llama runs keep their bytes.
 template <typename Spec>
 DecoderShape DecoderShapeOf(const Spec& model) {
   DecoderShape shape;

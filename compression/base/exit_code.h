@@ -1,6 +1,8 @@
-// Exit codes: what a program tells the script that called it, one rule for every program and verb.
+// Exit codes: the numbers that tell a calling script how a program ended. All programs and verbs
+// use the same rule.
 //
-// The code hangs on the kind of the error alone, never on who met it. Pure functions, any thread.
+// The code depends only on the kind of the error, never on the place where it occurred. Pure. May
+// be called from any thread.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,13 +10,15 @@
 namespace atolld {
 
 inline constexpr int kDone = 0;
-inline constexpr int kFailed = 1;     // the same call may succeed another time
-inline constexpr int kWrongCall = 2;  // the call, or a file that it names, must change first
+inline constexpr int kFailed = 1;  // the same call may succeed another time
+// The call, or a file that it names, must be corrected first.
+inline constexpr int kWrongCall = 2;
 
-// kWrongCall where the call, the config or what they name makes no sense (INVALID_ARGUMENT,
-// OUT_OF_RANGE), is not there (NOT_FOUND), must not be overwritten (ALREADY_EXISTS), or does not go
-// with what is there (FAILED_PRECONDITION). Else kFailed: damaged, refused, full, in use by another
-// process (UNAVAILABLE), or nobody answers.
+// Returns kDone for OK. Returns kWrongCall if the call, the config or a file that they name makes
+// no sense (INVALID_ARGUMENT, OUT_OF_RANGE), does not exist (NOT_FOUND), must not be overwritten
+// (ALREADY_EXISTS), or does not fit the present state (FAILED_PRECONDITION). Returns kFailed for
+// any other error, for example if something is damaged, refused, full or in use by another process
+// (UNAVAILABLE), or if there is no answer.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace atolld

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/utf8.h"
 
 namespace atolld {
 namespace {
@@ -96,24 +97,6 @@ std::string Suggestion(absl::string_view name, absl::Span<const std::string> can
 
 namespace {
 
-// How many bytes the character at the front has; 0: it is none (RFC 3629).
-size_t CharacterBytes(absl::string_view text) {
-  const auto at = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  const size_t bytes = lead >= 0xc2 && lead < 0xe0   ? 2
-                       : lead >= 0xe0 && lead < 0xf0 ? 3
-                       : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                     : 0;
-  if (bytes == 0 || text.size() < bytes) return 0;
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((at(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool overlong = (lead == 0xe0 && at(1) < 0xa0) || (lead == 0xf0 && at(1) < 0x90);
-  const bool beyond = (lead == 0xed && at(1) >= 0xa0) || (lead == 0xf4 && at(1) >= 0x90);
-  return overlong || beyond ? 0 : bytes;
-}
-
 struct Character {
   size_t bytes = 1;
   uint32_t code = 0;  // its own byte if it is not valid
@@ -130,22 +113,13 @@ bool IsShown(uint32_t code) {
          && !within(0x200e, 0x200f) && !within(0x2028, 0x202e) && !within(0x2066, 0x2069);
 }
 
-// Of a text that is not empty.
+// Returns the first character of a text that is not empty.
 Character FrontOf(absl::string_view text) {
-  Character front;
-  const size_t bytes = CharacterBytes(text);
-  front.code = static_cast<unsigned char>(text[0]);
-  if (bytes == 0) return front;
-  front.bytes = bytes;
-  if (bytes > 1) front.code &= 0xffu >> (bytes + 1);
-  for (size_t i = 1; i < bytes; ++i) {
-    front.code = front.code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
-  }
-  front.shown = IsShown(front.code);
-  return front;
+  const Utf8Character front = Utf8FrontOf(text);
+  return {front.bytes, front.code, front.valid && IsShown(front.code)};
 }
 
-// `kept`: of what is not for showing.
+// Escapes unprintable characters, except those in `kept`.
 std::string Escaped(absl::string_view text, absl::string_view kept) {
   std::string out;
   out.reserve(text.size() + 16);

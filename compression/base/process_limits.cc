@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -32,19 +33,19 @@ Words WordsOf(absl::string_view line) {
   return absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
 }
 
-// The first line's words; none: there is no such file.
+// Returns the words of the first line; empty if there is no such file.
 Words FirstWords(const std::string& path) {
   const std::vector<std::string> lines = LinesOf(path);
   return lines.empty() ? Words{} : WordsOf(lines[0]);
 }
 
-// "max", "unlimited", -1 and whatever else is no number limit nothing.
+// Returns a number. "max", "unlimited", -1 and any other text that is not a number mean no limit.
 uint64_t NumberOf(const Words& words, size_t index) {
   uint64_t value = 0;
   return index < words.size() && absl::SimpleAtoi(words[index], &value) ? value : kNoLimit;
 }
 
-// The value of "NAME 123" or "NAME: 123 kB" in a file of such lines.
+// Returns the value of "NAME 123" or "NAME: 123 kB" in a file of such lines.
 uint64_t Named(const std::vector<std::string>& lines, absl::string_view name) {
   for (const std::string& line : lines) {
     absl::string_view rest = line;
@@ -56,7 +57,7 @@ uint64_t Named(const std::vector<std::string>& lines, absl::string_view name) {
   return kNoLimit;
 }
 
-// "0-3,8" as {0, 1, 2, 3, 8}.
+// Parses "0-3,8" as {0, 1, 2, 3, 8}.
 std::set<uint32_t> NumbersOfList(absl::string_view list) {
   constexpr uint32_t kMost = 1 << 16;  // far above any machine
   std::set<uint32_t> numbers;
@@ -72,13 +73,13 @@ std::set<uint32_t> NumbersOfList(absl::string_view list) {
 
 // -----------------------------------------------------------------------------------------------
 
-// Where the files of one controller of this process's group lie.
+// The place of the files of one controller of this process's group.
 struct ControlGroup {
   std::string mount;     // where the hierarchy is mounted
   std::string relative;  // of the group beneath it: "/a/b", or empty
 };
 
-// "\040" as a space: how the kernel writes what would break its lines.
+// Reads "\040" as a space: the kernel writes characters so that would break its lines.
 std::string Unescaped(absl::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -93,8 +94,9 @@ std::string Unescaped(absl::string_view text) {
   return plain;
 }
 
-// `path`, which /proc/self/cgroup gives, beneath a mount that shows `shown` of the hierarchy. A
-// container may see a group's name of the machine's and only its own part of the hierarchy.
+// Returns `path`, as /proc/self/cgroup gives it, relative to a mount that shows `shown` of the
+// hierarchy. A container may see the machine's name of a group, but only its own part of the
+// hierarchy.
 std::string Beneath(const std::string& path, const std::string& shown) {
   absl::string_view rest = path;
   if (shown != "/" &&
@@ -105,7 +107,7 @@ std::string Beneath(const std::string& path, const std::string& shown) {
   return rest == "/" ? "" : std::string(rest);
 }
 
-// By controller; "" is version 2, which has all of them in one hierarchy.
+// Returns the groups by controller; "" is version 2, which has all controllers in one hierarchy.
 std::map<std::string, ControlGroup> ControlGroups(const std::string& root) {
   std::map<std::string, std::string> paths;
   for (const std::string& line : LinesOf(absl::StrCat(root, "/proc/self/cgroup"))) {
@@ -135,8 +137,8 @@ std::map<std::string, ControlGroup> ControlGroups(const std::string& root) {
   return groups;
 }
 
-// The group's folder and those of all above it, as far as they can be seen, with what a message
-// adds to a file's name: nothing of the group itself.
+// Returns the folders of the group and of all groups above it, as far as they are visible. Each has
+// the text that a message adds to a file's name, which is empty for the group itself.
 std::vector<std::pair<std::string, std::string>> Lineage(const ControlGroup& group) {
   std::vector<std::pair<std::string, std::string>> folders;
   std::string relative = group.relative;
@@ -157,7 +159,7 @@ void Tighten(double cores, const std::string& source, CoreLimit* limit) {
   limit->source = source;
 }
 
-// One group's share of processor time: `quota` microseconds in each `period`.
+// Takes one group's share of processor time: `quota` microseconds in each `period`.
 void TakeQuota(uint64_t quota, uint64_t period, const std::string& source, CoreLimit* limit) {
   if (quota == kNoLimit || quota == 0 || period == kNoLimit || period == 0) return;
   Tighten(static_cast<double>(quota) / static_cast<double>(period), source, limit);
@@ -204,8 +206,8 @@ void TakeBytes(uint64_t bytes, uint64_t used, const std::string& source, MemoryL
   limit->source = source;
 }
 
-// What a group holds and could not give back at once: without the pages of files read some time
-// ago.
+// Returns the memory that a group holds and could not give back at once, which excludes the pages
+// of files that were read some time ago.
 uint64_t UsedBy(const std::string& folder, const char* usage, const char* inactive) {
   const uint64_t used = NumberOf(FirstWords(absl::StrCat(folder, "/", usage)), 0);
   if (used == kNoLimit) return 0;
@@ -213,7 +215,7 @@ uint64_t UsedBy(const std::string& folder, const char* usage, const char* inacti
   return pages == kNoLimit ? used : used - std::min(used, pages);
 }
 
-// The soft limit of "Max address space   unlimited   unlimited   bytes", or the hard one.
+// Returns the soft limit of "Max address space unlimited unlimited bytes", or the hard one.
 uint64_t ResourceLimit(const std::vector<std::string>& limits, absl::string_view name, bool hard) {
   for (const std::string& line : limits) {
     absl::string_view rest = line;
@@ -274,6 +276,63 @@ std::string Describe(const CoreLimit& limit) {
       absl::StrCat(limit.of_machine, limit.of_machine == 1 ? " core" : " cores");
   if (limit.source.empty()) return machine;
   return absl::StrFormat("%.3g of %s: %s", limit.cores, machine, limit.source);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+ThreadLimit ReadThreadLimit(const std::string& root) {
+  const std::map<std::string, ControlGroup> groups = ControlGroups(root);
+  ThreadLimit limit;
+  uint64_t least_left = kNoLimit;
+  for (const char* controller : {"", "pids"}) {  // version 2, version 1
+    const auto group = groups.find(controller);
+    if (group == groups.end()) continue;
+    for (const auto& [folder, whose] : Lineage(group->second)) {
+      const uint64_t most = NumberOf(FirstWords(folder + "/pids.max"), 0);
+      if (most == kNoLimit) continue;
+      const uint64_t current = NumberOf(FirstWords(folder + "/pids.current"), 0);
+      const uint64_t used = current == kNoLimit ? 0 : current;
+      const uint64_t left = most - std::min(used, most);
+      if (left >= least_left) continue;
+      least_left = left;
+      limit.most = most;
+      limit.used = used;
+      limit.source = "cgroup pids.max" + whose;
+    }
+  }
+  const std::vector<std::string> limits = LinesOf(absl::StrCat(root, "/proc/self/limits"));
+  limit.of_user = ResourceLimit(limits, "Max processes", false);
+  return limit;
+}
+
+std::string Describe(const ThreadLimit& limit) {
+  std::vector<std::string> parts;
+  if (limit.most != kNoLimit) {
+    parts.push_back(absl::StrCat(limit.source, " is ", limit.most, ", and ", limit.used,
+                                 " are in use (docker: --pids-limit, systemd: TasksMax)"));
+  }
+  if (limit.of_user != kNoLimit) {
+    parts.push_back(
+        absl::StrCat("ulimit -u is ", limit.of_user, " for all processes of this user"));
+  }
+  if (parts.empty()) return "the kernel's threads-max or pid_max is reached";
+  return absl::StrJoin(parts, "; ");
+}
+
+OomKills ReadOomKills(const std::string& root) {
+  const std::map<std::string, ControlGroup> groups = ControlGroups(root);
+  for (const auto& [controller, file] : {std::pair<const char*, const char*>{"", "memory.events"},
+                                         {"memory", "memory.oom_control"}}) {
+    const auto group = groups.find(controller);
+    if (group == groups.end()) continue;
+    const std::string path = absl::StrCat(group->second.mount, group->second.relative, "/", file);
+    const uint64_t count = Named(LinesOf(path), "oom_kill ");
+    if (count != kNoLimit) return {count, absl::StrCat("cgroup ", file)};
+  }
+  // The root group counts nothing of its own.
+  const uint64_t count = Named(LinesOf(absl::StrCat(root, "/proc/vmstat")), "oom_kill ");
+  if (count == kNoLimit) return {};
+  return {count, "/proc/vmstat"};
 }
 
 }  // namespace atolld

@@ -1,5 +1,4 @@
-// The few status macros that Debian 12's Abseil lacks, under the names that later
-// releases use.
+// The status macros that the Abseil of Debian 12 lacks, with the names that later releases use.
 #pragma once
 
 #include <utility>
@@ -10,7 +9,8 @@
 
 namespace atolld {
 
-// The same error with what was being done put before it.
+// Returns the same error, with `context` and ": " in front of its message. `context` names the
+// attempted action.
 inline absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));

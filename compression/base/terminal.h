@@ -1,7 +1,9 @@
-// What may be written to a terminal beyond plain lines of ASCII. This is the one place that decides
-// it, for views, charts, progress and logs of all programs. PrintLine is how a program says a line.
+// Terminal: decides whether a program may write more than plain ASCII lines to a stream. All
+// programs use this decision for their views, charts, progress and logs, and print lines with
+// PrintLine.
 //
-// Reads the environment; any thread, while nobody changes the environment.
+// The functions read the environment. They may be called from any thread as long as no thread
+// changes the environment.
 #pragma once
 
 #include <cstdio>
@@ -11,25 +13,26 @@
 
 namespace atolld {
 
-enum class Charset { kAscii, kUnicode };  // kUnicode: as UTF-8
+enum class Charset { kAscii, kUnicode };  // kUnicode is written as UTF-8
 
 struct Terminal {
   Charset charset = Charset::kAscii;
-  bool redraws = false;  // obeys escape sequences and carriage returns
+  bool redraws = false;  // true if the terminal obeys escape sequences and carriage returns
   bool colours = false;
 };
 
-// The value of an environment variable; null: it is not set.
+// Returns the value of an environment variable, or null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// `is_terminal`: what isatty() says of the stream. Anything else gets plain lines, and so does a
-// terminal with TERM=dumb (or none) or NO_COLOR set and not empty (no-color.org). Characters beyond
-// ASCII need a locale with UTF-8, by the first of LC_ALL, LC_CTYPE and LANG that is set.
+// Returns what may be written to a stream; `is_terminal` is the result of isatty() for it. A stream
+// that is not a terminal gets plain lines. A terminal also gets plain lines if TERM is "dumb" or
+// not set, or if NO_COLOR is set and not empty (no-color.org). Characters beyond ASCII are written
+// only if the first of LC_ALL, LC_CTYPE and LANG that is set names UTF-8.
 Terminal TerminalFor(bool is_terminal);
 Terminal TerminalFor(bool is_terminal, const Environment& environment);
 
-// Writes one line, whatever it quotes: what is not for showing is escaped (Printable in names.h).
-// A line end at its end is one, and not doubled.
+// Writes one line, in which unprintable characters are escaped (see Printable in names.h). Adds a
+// line end unless `line` already has one.
 void PrintLine(FILE* out, absl::string_view line);
 
 }  // namespace atolld

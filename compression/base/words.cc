@@ -14,7 +14,7 @@
 namespace atolld {
 namespace {
 
-// More of a wrong value says nothing.
+// The most of a wrong value that a message shows; more would not help.
 constexpr size_t kMostShown = 64;
 
 bool IsVowel(char c) { return absl::StrContains("aeiou", absl::string_view(&c, 1)); }

@@ -1,6 +1,7 @@
-// Words of messages: nouns that are counted, and numbers that are no numbers.
+// Helpers for the words of messages: nouns with their counts, and errors for text that is not a
+// number.
 //
-// Pure functions, any thread.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +14,22 @@
 
 namespace atolld {
 
-// The regular English plural unless `count` is 1: "peer", "peers"; "entry", "entries". Of a phrase
-// the last word changes: "training tokens".
+// Returns the regular English plural unless `count` is 1: "peer", "peers"; "entry", "entries". In a
+// phrase only the last word changes: "training tokens".
 std::string Noun(uint64_t count, absl::string_view noun);
 
-// "1 peer", "3 peers", "0 entries".
+// Returns "1 peer", "3 peers" or "0 entries".
 std::string Counted(uint64_t count, absl::string_view noun);
 std::string Counted(uint64_t count, absl::string_view one, absl::string_view many);
 
-// Decimal digits alone. INVALID_ARGUMENT says what `text` is and what is wanted: "'ten' is not a
-// whole number", "'70000' is above 65535, the largest that is allowed".
+// Parses a number of decimal digits. Fails with INVALID_ARGUMENT if `text` is anything else or out
+// of range; the message says why: "'ten' is not a whole number", "'70000' is above 65535, the
+// largest that is allowed".
 absl::StatusOr<uint64_t> ParseWholeNumber(absl::string_view text, uint64_t least = 0,
                                           uint64_t most = std::numeric_limits<uint64_t>::max());
 
-// As people write it ("0.5", "1e-3"); neither infinite nor NaN. INVALID_ARGUMENT as above.
+// Parses a finite number such as "0.5" or "1e-3". Fails with INVALID_ARGUMENT if `text` is anything
+// else; the message says why.
 absl::StatusOr<double> ParseNumber(absl::string_view text);
 
 }  // namespace atolld

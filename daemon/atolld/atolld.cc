@@ -1,17 +1,24 @@
-// atolld: the daemon. `atolld coordinator` leads a run, `atolld peer` takes part in one, `atolld
-// join` enrols with a token first.
+// atolld: the daemon. `atolld coordinator` leads a run, `atolld peer` takes part in one, and
+// `atolld join` first enrols with a token.
 //
 // Exit codes: 0 done (the run is sealed, or drained by SIGTERM), 1 failed, 2 the call or the config
 // is wrong.
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "compression/base/last_words.h"
+#include "compression/base/names.h"
 #include "compression/base/terminal.h"
 #include "daemon/atolld/daemon_process.h"
 #include "daemon/atolld/join.h"
@@ -21,14 +28,27 @@
 #include "daemon/cli/process.h"
 #include "daemon/cli/token_argument.h"
 #include "daemon/config/config.h"
+#include "daemon/env/child_mark.h"
+#include "daemon/env/line_writer.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/process_events.h"
+#include "daemon/transport/sockets.h"
 
 namespace atolld {
 namespace {
 
-// Before any thread starts, so that every thread inherits it and SignalWatcher alone takes these.
+// SIGHUP only ends a process whose terminal is gone; any other process reads its config again.
+std::vector<int> GuardedSignals() {
+  std::vector<int> signals = SignalsThatEnd();
+  if (!HasTerminal()) {
+    signals.erase(std::remove(signals.begin(), signals.end(), SIGHUP), signals.end());
+  }
+  return signals;
+}
+
+// Call it before any thread starts, so that every thread inherits it and only SignalWatcher takes
+// these signals.
 void BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -37,7 +57,13 @@ void BlockSignals() {
   signal(SIGPIPE, SIG_IGN);  // a log that nobody reads any more is no reason to die
 }
 
-// Each connection is a descriptor: as many as the system lets this process have.
+// The processes that a worker has started must not outlive it, even if this process is killed.
+void WatchOverWorkers() {
+  const absl::Status watched = WatchOverMarked();
+  if (!watched.ok()) LastWords(absl::StrCat("atolld: ", watched.message(), "\n"));
+}
+
+// Each connection is a descriptor, so this takes as many as the system allows.
 void RaiseDescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -55,6 +81,12 @@ int RunAs(ConfigUse use, const std::string& file, bool fresh) {
   return status.ok() ? kDone : FailInLog(*config, use, status);
 }
 
+int RunPeerVerb(const std::string& file, bool fresh) {
+  WatchOverWorkers();
+  const SignalGuard guard(GuardedSignals());
+  return RunAs(ConfigUse::kPeer, file, fresh);
+}
+
 struct CoordinatorOptions {
   std::string file;
   bool fresh = false;   // a first start, by whoever called
@@ -63,6 +95,7 @@ struct CoordinatorOptions {
 };
 
 int RunCoordinatorVerb(const CoordinatorOptions& options) {
+  const SignalGuard guard(GuardedSignals());
   if (!options.verify && options.backup.empty()) {
     return RunAs(ConfigUse::kCoordinator, options.file, options.fresh);
   }
@@ -73,8 +106,11 @@ int RunCoordinatorVerb(const CoordinatorOptions& options) {
   return status.ok() ? kDone : Fail(status);
 }
 
-// `enrol_only`: whoever manages services starts it, with the config that is there by then.
+// With `enrol_only`, the service manager starts the peer later, with the config that exists by
+// then.
 int JoinAndRun(JoinOptions options, const TokenArgument& token, bool enrol_only) {
+  if (!enrol_only) WatchOverWorkers();
+  const SignalGuard guard(GuardedSignals());
   PosixFiles files;
   absl::StatusOr<std::string> text = ReadToken(files, token, stdin, stderr);
   if (!text.ok()) return Fail(text.status());
@@ -82,8 +118,14 @@ int JoinAndRun(JoinOptions options, const TokenArgument& token, bool enrol_only)
   const PosixExecutor executor({1, 0});
   options.clock = [&executor] { return executor.WallTime(); };
   options.worker = ProgramFolder() + "/atoll-worker";
-  options.say = [](const std::string& line) { PrintLine(stderr, line); };
-  const absl::StatusOr<std::string> joined = Join(files, options);
+  absl::StatusOr<std::string> joined = absl::UnknownError("");
+  {
+    LineWriter error(STDERR_FILENO, false, [](uint64_t) { return std::string(); });
+    options.say = [&error](const std::string& line) {
+      error.Write(absl::StrCat(Printable(line), "\n"));
+    };
+    joined = Join(files, options);
+  }
   if (!joined.ok()) return Fail(joined.status());
   if (!enrol_only) return RunAs(ConfigUse::kPeer, *joined, false);
   PrintLine(stdout, *joined);
@@ -92,8 +134,10 @@ int JoinAndRun(JoinOptions options, const TokenArgument& token, bool enrol_only)
 
 int Main(int argc, char** argv) {
   OpenStandardStreams();
+  TellUncaughtExceptions();
   BlockSignals();
   RaiseDescriptorLimit();
+  UseSystemResolver();
   CommandLine command_line("atolld", "Leads a run, or takes part in one");
   CoordinatorOptions lead;
   std::string file;
@@ -104,10 +148,10 @@ int Main(int argc, char** argv) {
                            [&] { return RunCoordinatorVerb(lead); });
   const Verb peer = command_line.AddVerb("peer", "Take part in a run",
                                          "atolld peer --config build/quickstart/peer-1/config.toml",
-                                         [&] { return RunAs(ConfigUse::kPeer, file, fresh); });
+                                         [&] { return RunPeerVerb(file, fresh); });
   const auto add_start = [](const Verb& verb, std::string& config, bool& first) {
     verb.Add("--config", config, "The TOML file").File().Required();
-    verb.Flag("--new", first, "A first start: make the config's dir, also where one was before");
+    verb.Flag("--new", first, "A first start: make the config's dir, even if there was one before");
   };
   add_start(coordinator, lead.file, lead.fresh);
   add_start(peer, file, fresh);
@@ -127,19 +171,20 @@ int Main(int argc, char** argv) {
   join.Add("--dir", options.dir, "Where all of it lives [./atoll-ID]").Folder();
   join.Add("--data", options.brought.data, "What to train on, a file or a folder").Path();
   join.Add("--tokenizer", options.brought.tokenizer,
-           "Its tokenizer's file; without, the run's peers give it")
+           "Its tokenizer's file; without it, the run's peers give it")
       .File();
   join.Add("--base", options.brought.base,
-           "The model beneath the run's adapters, a file of `atoll import`; of kind "
-           "'huggingface' the model's folder")
+           "The model beneath the run's adapters, a file of `atoll import`; for kind 'huggingface' "
+           "the model's folder")
       .Path();
   join.Add("--program", options.brought.program,
-           "The worker of an external model, or the TorchScript file; without, peers give that")
+           "The worker of an external model, or the TorchScript file; without it, peers give the "
+           "file")
       .File();
   join.Add("--advertise", options.advertise,
-           "HOST:PORT where others reach this machine; without, it dials out only");
+           "HOST:PORT where others reach this machine; without it, it dials out only");
   join.Add("--listen", options.listen,
-           "Where it listens; without, all addresses at the port of --advertise");
+           "Where it listens [all addresses at the port of --advertise]");
   join.Flag("--enrol-only", enrol_only,
             "Print the config's path and end: a service manager starts `atolld peer`");
   return command_line.Run(argc, argv);

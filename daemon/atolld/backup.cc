@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kLargestFile = 1 << 20;  // keys and certificates have some hundred bytes
 
-// With the folders in it.
+// Copies the folders in it as well.
 absl::Status CopyFolder(Files& files, const std::string& from, const std::string& to) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(from));
   RETURN_IF_ERROR(files.MakeDirectories(to));

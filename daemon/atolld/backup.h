@@ -1,7 +1,7 @@
-// A backup of a coordinator: what its folder holds that nobody could make again.
+// Makes a backup of a coordinator: a copy of the contents of its folder that cannot be recreated.
 //
-// Law: the backup appears whole and durable under its name, or not at all. It is a copy of one
-// instant, and may be made while the coordinator works.
+// Law: the backup appears under its name only when it is complete and durable. It is a copy of the
+// state at one moment, and may be made while the coordinator runs.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 namespace atolld {
 
 // Copies the authority, the credentials and the store of the coordinator's folder `dir` to the new
-// folder `to`, which can be put in its place. Files are the owner's alone: whoever reads them owns
-// the run. `with_store`: false where the store is elsewhere. ALREADY_EXISTS: `to`, or what an
-// interrupted backup has left beside it, is there. FAILED_PRECONDITION: the run has moved to
-// another store. Blocks.
+// folder `to`, which can replace `dir`. The copies can be read only by their owner, because anyone
+// who can read them controls the run. `with_store` is false if the store is not in `dir`. Fails
+// with ALREADY_EXISTS if `to` exists or an interrupted backup to `to` has left files beside it, and
+// with FAILED_PRECONDITION if the run has moved to another store. Blocks.
 absl::Status BackUpCoordinator(Files& files, const std::string& dir, const std::string& to,
                                bool with_store);
 

@@ -19,7 +19,11 @@ namespace {
 // Twice as often as a person notices, and cheap for a thousand peers.
 constexpr absl::Duration kBetweenStatuses = absl::Milliseconds(500);
 
-// Until something happens: as long as it takes.
+// How often the loop ticks in the time of its lease: four renewals fit into it, and a tick that is
+// late by a renewal's pause must not cost one.
+constexpr int kTicks = 16;
+
+// Waits until something happens, however long that takes.
 constexpr absl::Duration kForEver = absl::Hours(24 * 365);
 
 }  // namespace
@@ -40,6 +44,14 @@ void CoordinatorProcess::End() {
   machine_.executor.Stop();
 }
 
+// Leadership only renews the lease for a loop that calls this.
+void CoordinatorProcess::Tick() {
+  if (coordinator_ == nullptr || term_ == nullptr) return;
+  term_->Tick();
+  machine_.executor.RunAfter(config_.coordinator.etcd_lease / kTicks,
+                             guard_.Wrap([this] { Tick(); }));
+}
+
 std::string CoordinatorProcess::Doing() const {
   if (coordinator_ != nullptr) return coordinator_->Doing();
   if (leader_.empty()) return "waiting to lead";
@@ -49,7 +61,7 @@ std::string CoordinatorProcess::Doing() const {
 absl::Status CoordinatorProcess::Run(const std::string& config_file) {
   const auto reload = MakeReload(machine_, config_file, ConfigUse::kCoordinator, config_);
   const auto signals = WatchSignals(machine_, *reload, [this] { End(); });
-  // Before whoever waits for the coordinator can reach it and look for the address.
+  // Opened before any program that waits for the coordinator can reach it and look for the address.
   ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
                    OpenHttpPort(machine_.env(), config_, ConfigUse::kCoordinator, dir_));
   if (http != nullptr) {
@@ -73,6 +85,7 @@ absl::Status CoordinatorProcess::Lead(std::unique_ptr<Store> store, bool alone) 
   });
   RETURN_IF_ERROR(coordinator.Start());
   coordinator_ = &coordinator;
+  Tick();
   if (!std::exchange(ready_, true)) {
     notices_.Ready(machine_.executor, [this] { return ServiceStatus(Doing()); });
   }
@@ -85,7 +98,7 @@ absl::Status CoordinatorProcess::Lead(std::unique_ptr<Store> store, bool alone) 
       machine_.env(), ProgramFolder() + "/atolld", config_, authority_,
       [&](const std::string& why) { coordinator.SetAggregatorTrouble(why); });
   if (config_.coordinator.aggregator == "always") aggregator.Start();
-  // Of several coordinators' aggregators one would come and go with each of them.
+  // With several coordinators, each of their aggregators would come and go with its coordinator.
   if (config_.coordinator.aggregator == "auto" && alone) {
     coordinator.OnUnreachable([&] { aggregator.Start(); });
   }
@@ -108,7 +121,7 @@ Leadership::Settings CoordinatorProcess::LeadershipSettings(EtcdPlace place) con
   return settings;
 }
 
-// Each is posted, and is nobody's any more once this is gone.
+// Each event is posted, and is dropped once this object is destroyed.
 Leadership::Events CoordinatorProcess::LeadershipEvents() {
   Leadership::Events events;
   const auto post = [this](Task task) { machine_.executor.Post(guard_.Wrap(std::move(task))); };

@@ -1,8 +1,10 @@
 // CoordinatorProcess: a coordinator's process from its start to its end, with its dashboard and the
-// aggregator beside it. Alone it leads from its start on; one of several waits until it leads, and
-// again after it has lost that to another.
+// aggregator process that it may start. A single coordinator leads from its start. If there are
+// several, each waits until it becomes the leader, and waits again after another coordinator has
+// become the leader.
 //
-// Loop thread; the events of Leadership come from another one, and are posted.
+// Used on the loop thread. The events of Leadership come from another thread and are posted to the
+// loop.
 #pragma once
 
 #include <memory>
@@ -26,23 +28,24 @@ namespace atolld {
 
 class CoordinatorProcess {
  public:
-  // `authority`: null in plain text. All outlive it.
+  // `authority` is null if connections are in plain text. All arguments must outlive this object.
   CoordinatorProcess(Machine& machine, const Config& config, const std::string& dir,
                      Authority* authority);
 
-  // Runs the loop until a signal ends it, or the run is sealed and the config says so. Errors: what
-  // kept it from its start.
+  // Runs the loop until a signal ends it, or until the run is sealed if the config asks for that.
+  // Returns the error if the process could not start.
   absl::Status Run(const std::string& config_file);
 
  private:
   absl::Status LeadAlone();
   absl::Status LeadInTurn();
   absl::Status WaitForTurn();
-  // ABORTED: another one leads.
+  // Fails with ABORTED if another coordinator is the leader.
   absl::Status Lead(std::unique_ptr<Store> store, bool alone);
   Leadership::Settings LeadershipSettings(EtcdPlace place) const;
   Leadership::Events LeadershipEvents();
   void End();
+  void Tick();  // Called repeatedly while this process is the leader among several coordinators.
   std::string Doing() const;
 
   Machine& machine_;
@@ -54,13 +57,14 @@ class CoordinatorProcess {
   const ProcessSampler sampler_;
 
   bool ended_ = false;
-  bool ready_ = false;                  // the service manager knows
-  bool shown_ = false;                  // on a dashboard
-  Coordinator* coordinator_ = nullptr;  // while it leads
-  // Of several coordinators.
-  std::shared_ptr<LeaderTerm> term_;  // won, or lost
-  std::string lost_;                  // why; empty: it is not
-  std::string leader_;                // who leads, where another one does
+  bool ready_ = false;  // True once the service manager was notified that the process is ready.
+  bool shown_ = false;  // True once the run is shown on a dashboard.
+  Coordinator* coordinator_ = nullptr;  // Null unless this process is the leader.
+  // Only used with several coordinators.
+  // The newest term of this process as the leader, which may be over.
+  std::shared_ptr<LeaderTerm> term_;
+  std::string lost_;    // Why the term has ended; empty if it has not.
+  std::string leader_;  // The address of the leader, if that is another process.
   absl::Status failed_;
   CallbackGuard guard_;
 };

@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/last_words.h"
+#include "compression/base/names.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "daemon/cli/addresses.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/process.h"
@@ -32,7 +33,8 @@ absl::StatusOr<std::unique_ptr<ProcessLog>> OpenLog(const Config& config, Config
 }  // namespace
 
 int Fail(const absl::Status& status) {
-  PrintLine(stderr, absl::StrCat("atolld: ", status.message()));
+  // The process ends even if its standard error is not read.
+  LastWords(absl::StrCat("atolld: ", Printable(status.message()), "\n"));
   return ExitCodeOf(status);
 }
 
@@ -53,7 +55,9 @@ absl::StatusOr<FolderLock> TakeFolder(Files& files, const ProcessFolder& folder)
 }
 
 Machine::Machine(std::unique_ptr<ProcessLog> process_log)
-    : log(std::move(process_log)), executor(PosixExecutor::Options{kPoolThreads, 0}) {}
+    : log(std::move(process_log)),
+      executor(PosixExecutor::Options{kPoolThreads, 0}),
+      watch(executor, *log, files.sync_times()) {}
 
 void Machine::Connect(const Config& config, const std::string& identity) {
   GrpcTransport::Options options;

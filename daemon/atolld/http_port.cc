@@ -19,7 +19,7 @@ constexpr char kFreeAddress[] = "127.0.0.1:0";
 
 std::string HttpFileOf(const std::string& dir) { return absl::StrCat(dir, "/", kHttpFile); }
 
-// "127.0.0.1:7080" of what was written last time; empty: nothing usable.
+// Returns the "127.0.0.1:7080" that was written last time; empty if there is nothing usable.
 std::string FormerAddress(Files& files, const std::string& dir) {
   const std::string url = ReadHttpFile(files, dir);
   absl::string_view address = url;
@@ -38,7 +38,7 @@ absl::StatusOr<HttpServer::Access> AccessOf(Files& files, const Config::Http& ht
   return access;
 }
 
-// A browser that looks on finds the port again after a restart.
+// A browser that is open finds the port again after a restart.
 std::vector<std::string> AddressesToTry(const std::string& listen, const std::string& former) {
   if (listen != "auto") {
     const bool any_port = absl::EndsWith(listen, ":0");

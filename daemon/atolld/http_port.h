@@ -1,7 +1,9 @@
-// The HTTP port of a daemon as its config wants it ([http]), and where it was found last time.
+// Opens the HTTP port of a daemon according to its config ([http]), and keeps its last address in a
+// file.
 //
-// "auto" is a coordinator's port on loopback: the one that it had before, else 7080, else a free
-// one. The address goes into the log and into DIR/http, for `atoll local` and for scripts.
+// The setting "auto" gives a coordinator a port on loopback: the port that it had before, or 7080,
+// or else any free port. The address is written to the log and to DIR/http, for `atoll local` and
+// for scripts.
 #pragma once
 
 #include <memory>
@@ -15,14 +17,15 @@
 
 namespace atolld {
 
-// `dir`: the daemon's own. Null: there is no port. Errors as HttpServer::Start and ReadHttpToken,
-// but a free port that cannot be had for "auto" is only warned of. Blocking.
+// `dir` is the daemon's folder. Returns null if the config asks for no port. Fails with the errors
+// of HttpServer::Start and ReadHttpToken. If the setting is "auto" and no port is free, only warns
+// and returns null. Blocks.
 absl::StatusOr<std::unique_ptr<HttpServer>> OpenHttpPort(Env env, const Config& config,
                                                          ConfigUse use, const std::string& dir);
 
-// At each reload the port takes the certificate, the key and the token anew from their files, which
-// is a few KB on the loop's thread. A file that is wrong leaves all as it was, and the log says
-// which. `server` outlives the last reload.
+// Makes each reload read the certificate, the key and the token of the port again from their files,
+// which takes a moment on the loop's thread. If a file is wrong, nothing changes, and the log names
+// the file. `server` must outlive the last reload.
 void ReloadHttpPort(ConfigReload& reload, Files& files, HttpServer& server);
 
 }  // namespace atolld

@@ -19,12 +19,12 @@ namespace {
 
 constexpr size_t kLargestKey = 16384;
 
-// Who joins wants to train: costs are told as far as they show in little time. `atoll check` takes
-// more.
+// A joining machine wants to train: costs are reported as far as they can be measured in little
+// time. `atoll check` takes longer.
 constexpr absl::Duration kTurnPatience = absl::Seconds(1);
 constexpr int kStepSeconds = 1;
 
-// The one that is there, or a fresh one that is durable when this returns.
+// Returns the existing key, or a fresh one that is durable when this returns.
 absl::StatusOr<PrivateKey> KeyIn(Files& files, const std::string& folder) {
   const std::string path = KeyFile(folder);
   if (files.Exists(path)) {
@@ -46,19 +46,19 @@ absl::StatusOr<PrivateKey> KeyIn(Files& files, const std::string& folder) {
 
 absl::StatusOr<v1::EnrolResponse> EnrolWith(Files& files, const v1::JoinToken& token,
                                             const PrivateKey& key, const std::string& folder,
-                                            absl::Duration patience) {
+                                            const Waiting& waiting) {
   RETURN_IF_ERROR(
       SaveCredentials(files, folder, {token.authority(), token.certificate(), token.key()}));
   ASSIGN_OR_RETURN(const std::string request, key.SigningRequest());
   absl::StatusOr<v1::EnrolResponse> answer =
-      Enrol(CoordinatorAccess{AddressesIn(token), folder}, request, patience);
+      Enrol(CoordinatorAccess{AddressesIn(token), folder}, request, waiting);
   // The token's key has done what it was for, or will come from the token again.
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   return answer;
 }
 
-// Seen from anywhere: the config that names it lies in another folder.
+// The path must be valid from anywhere, because the config that names it is in another folder.
 std::string Absolute(const std::string& path) {
   return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
 }
@@ -82,7 +82,7 @@ void NameFiles(const Brought& brought, const v1::RunSpec& spec, Config* config) 
   if (spec.model().kind() == kExternalKind) config->worker.program = Absolute(brought.program);
 }
 
-// The text of the config; INVALID_ARGUMENT: no peer could start with it.
+// Returns the text of the config; fails with INVALID_ARGUMENT if no peer could start with it.
 absl::StatusOr<std::string> ConfigFor(const JoinOptions& options, const v1::JoinToken& token,
                                       const v1::RunDescription& run, const std::string& id,
                                       const std::string& dir) {
@@ -107,18 +107,17 @@ absl::StatusOr<std::string> ConfigFor(const JoinOptions& options, const v1::Join
   return text;
 }
 
-// Says all of them; the error is the first one that is in vain.
-absl::Status SayAll(const JoinOptions& options, const std::vector<Finding>& findings) {
+// Returns all findings that would make joining fail, as one error.
+absl::Status FatalOf(const std::vector<Finding>& findings) {
   std::vector<std::string> fatal;
   for (const Finding& finding : findings) {
-    options.say(finding.line);
     if (finding.weight == Finding::Weight::kFatal) fatal.push_back(finding.line);
   }
   return fatal.empty() ? absl::OkStatus()
                        : absl::FailedPreconditionError(absl::StrJoin(fatal, "; "));
 }
 
-// What it will cost this machine; whatever that is, it is no reason not to join.
+// Reports what it will cost this machine; no cost is a reason not to join.
 void SayCosts(Files& files, const JoinOptions& options, const v1::JoinToken& token,
               const v1::RunDescription& run, const std::string& dir) {
   if (run.has_seal()) return;
@@ -134,13 +133,14 @@ void SayCosts(Files& files, const JoinOptions& options, const v1::JoinToken& tok
   for (const Finding& finding : LookAtCosts(question)) options.say(finding.line);
 }
 
-// What the run is and needs, and whether this machine has it.
+// Finds out what the run is and needs, and whether this machine has it.
 absl::StatusOr<v1::RunDescription> LookAtRun(Files& files, const JoinOptions& options,
                                              const v1::JoinToken& token, const std::string& dir) {
-  ASSIGN_OR_RETURN(v1::RunDescription run,
-                   AskAboutRun(files, token, absl::StrCat(dir, "/token"), options.patience));
+  ASSIGN_OR_RETURN(v1::RunDescription run, AskAboutRun(files, token, absl::StrCat(dir, "/token"),
+                                                       Waiting{options.patience, options.say}));
   const std::vector<Finding> findings = CheckNeeds(files, run, options.brought);
-  const absl::Status fits = SayAll(options, findings);
+  for (const Finding& finding : findings) options.say(finding.line);
+  const absl::Status fits = FatalOf(findings);
   if (fits.ok()) {
     SayCosts(files, options, token, run, dir);
     return run;
@@ -160,7 +160,7 @@ absl::Status LookAtMachine(const JoinOptions& options, const v1::JoinToken& toke
   looked.listen = options.listen;
   looked.advertise = options.advertise;
   looked.now = options.clock();
-  // Of several coordinators, one that is there.
+  // With several coordinators, takes one that answers.
   for (const std::string& other : token.others()) {
     if (ProbeServer({looked.coordinator, Role::kCoordinator, "", looked.credentials},
                     looked.patience)
@@ -171,7 +171,8 @@ absl::Status LookAtMachine(const JoinOptions& options, const v1::JoinToken& toke
   }
   looked.worker = options.worker;
   looked.no_earlier_than = bootstrap.not_before + kLateClocks;
-  return SayAll(options, Preflight(looked));
+  looked.on_finding = [&options](const Finding& finding) { options.say(finding.line); };
+  return FatalOf(Preflight(looked));
 }
 
 }  // namespace
@@ -194,7 +195,7 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options) {
       const Brought& named = options.brought;
       if (!absl::StrCat(named.data, named.tokenizer, named.base, named.program).empty()) {
         options.say(absl::StrCat(dir, " has joined already, and ", config_path,
-                                 " stands: what the options name is not read; change it there"));
+                                 " is there: the options are not read; change that file instead"));
       }
       return config_path;
     }
@@ -204,7 +205,7 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options) {
   }
   RETURN_IF_ERROR(CheckValidAt(*bootstrap, now));
   if (!options.advertise.empty() && options.advertise.rfind(':') == std::string::npos) {
-    return absl::InvalidArgumentError("--advertise is of the form HOST:PORT");
+    return absl::InvalidArgumentError("--advertise must have the form HOST:PORT");
   }
   RETURN_IF_ERROR(LookAtMachine(options, token, *bootstrap, dir));
   const bool fresh = !files.Exists(dir);
@@ -218,7 +219,8 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options) {
   }
   ASSIGN_OR_RETURN(const PrivateKey key, KeyIn(files, identity));
   ASSIGN_OR_RETURN(const v1::EnrolResponse answer,
-                   EnrolWith(files, token, key, absl::StrCat(dir, "/token"), options.patience));
+                   EnrolWith(files, token, key, absl::StrCat(dir, "/token"),
+                             Waiting{options.patience, options.say}));
   Credentials credentials{token.authority(), answer.certificate(), ""};
   ASSIGN_OR_RETURN(credentials.key, key.ToPem());
   const absl::StatusOr<CertificateInfo> made = ParseCertificate(credentials.certificate);

@@ -1,10 +1,12 @@
-// What `atolld join` does before it is an ordinary peer: a key, a certificate for it, a config.
+// The steps of `atolld join` before it becomes an ordinary peer: it makes a key, gets a certificate
+// for it, and writes a config.
 //
-//   DIR/identity/     the key (made first, so that a lost answer can be asked for again), then the
-//                     certificate
-//   DIR/config.toml   complete: `atolld peer --config DIR/config.toml` starts the peer again
+//   DIR/identity/     the key and the certificate. The key is made first, so that the certificate
+//                     can be requested again if the answer is lost.
+//   DIR/config.toml   the complete config: `atolld peer --config DIR/config.toml` starts the peer
+//                     again
 //
-// Blocking.
+// Its calls block. Used by one thread.
 #pragma once
 
 #include <functional>
@@ -19,21 +21,25 @@ namespace atolld {
 
 struct JoinOptions {
   std::string token;
-  std::string dir;        // empty: "atoll-" and the peer's id, here
-  Brought brought;        // what the run needs and this machine has
-  std::string advertise;  // what others dial; empty: nobody can, this peer dials out
-  std::string listen;     // empty: every address of this machine, the port of `advertise`
-  std::string worker;     // as PreflightOptions
-  absl::Duration patience = absl::Minutes(2);        // for the coordinator
-  std::function<absl::Time()> clock;                 // of this machine
-  std::function<void(const std::string& line)> say;  // what was found out before and on the way
+  // The new peer's folder; if empty, "atoll-" and the peer's id in the working directory.
+  std::string dir;
+  Brought brought;        // This machine's files for the run.
+  std::string advertise;  // The address that others dial; if empty, this peer only dials others.
+  // Where the peer listens; if empty, on all addresses of this machine, at the port of `advertise`.
+  std::string listen;
+  std::string worker;                          // The worker's program; see PreflightOptions.
+  absl::Duration patience = absl::Minutes(2);  // How long to try to reach the coordinator.
+  std::function<absl::Time()> clock;           // The clock of this machine.
+  // Called with a line for each finding and each step.
+  std::function<void(const std::string& line)> say;
 };
 
-// The path of the config. Whoever has joined into this folder before gets what is there; else the
-// machine is looked at first (preflight.h), and then what the run needs (run_needs.h): whatever is
-// wrong with either leaves the token unspent. INVALID_ARGUMENT: the token, the folder or an option
-// is wrong, or one is missing. FAILED_PRECONDITION: this machine could not take part, or the run is
-// over. Else as Enrol.
+// Returns the path of the config. If the folder has been used to join before, this is the existing
+// config. Otherwise Join first examines the machine (preflight.h) and whether it has everything
+// that the run needs (run_needs.h). If either finds a problem, the token is not used up. Fails with
+// INVALID_ARGUMENT if the token, the folder or an option is wrong, or an option is missing; with
+// FAILED_PRECONDITION if this machine could not take part or the run has ended; and with the errors
+// of Enrol.
 absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options);
 
 }  // namespace atolld

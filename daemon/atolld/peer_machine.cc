@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
+namespace {
+
+constexpr absl::Duration kBetweenSocketLooks = absl::Seconds(2);
+
+}  // namespace
 
 uint32_t ThreadsOf(double per_cent, uint32_t otherwise) {
   if (per_cent <= 0) return otherwise;
@@ -18,6 +25,7 @@ PeerMachine::PeerMachine(Env env, const Config& config, uint32_t pid, Peer& peer
     : env_(env),
       dir_(config.peer.dir),
       id_(config.peer.id),
+      repeated_(env.executor, env.log),
       threads_(config.worker.threads),
       availability_(config.availability),
       peer_(peer),
@@ -77,7 +85,9 @@ absl::Status PeerMachine::FollowTrace() {
   return absl::OkStatus();
 }
 
-absl::Status PeerMachine::Start() {
+absl::Status PeerMachine::Listen() {
+  listener_.reset();
+  socket_.reset();
   ASSIGN_OR_RETURN(socket_, WorkerSocket::Make(dir_, kMachineSocket));
   absl::StatusOr<std::unique_ptr<Listener>> listener = env_.transport.Listen(
       socket_->address(),
@@ -86,6 +96,29 @@ absl::Status PeerMachine::Start() {
       }));
   if (!listener.ok()) return Annotate(listener.status(), "the owner's socket");
   listener_ = *std::move(listener);
+  return absl::OkStatus();
+}
+
+// A cleaner of temporary files may remove the socket.
+void PeerMachine::WatchSocket() {
+  env_.executor.RunAfter(kBetweenSocketLooks, guard_.Wrap([this] {
+    WatchSocket();
+    if (listener_ != nullptr &&
+        env_.files.Exists(std::string(absl::StripPrefix(socket_->address(), "unix:")))) {
+      return;
+    }
+    const absl::Status made = Listen();
+    repeated_.Write(Log::Level::kWarning, "socket",
+                    made.ok()
+                        ? absl::StrCat("the socket of `atoll status` was gone and was made again: ",
+                                       socket_->address())
+                        : std::string(made.message()));
+  }));
+}
+
+absl::Status PeerMachine::Start() {
+  RETURN_IF_ERROR(Listen());
+  WatchSocket();
   control_.Start();
   return absl::OkStatus();
 }

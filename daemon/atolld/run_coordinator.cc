@@ -13,6 +13,7 @@
 #include "daemon/atolld/backup.h"
 #include "daemon/atolld/coordinator_process.h"
 #include "daemon/atolld/daemon_process.h"
+#include "daemon/cli/folder_fitness.h"
 #include "daemon/config/store_config.h"
 #include "daemon/coordinator/history_check.h"
 #include "daemon/coordinator/sqlite_store.h"
@@ -22,7 +23,7 @@
 namespace atolld {
 namespace {
 
-// Certificates are good for months; a coordinator may live longer.
+// Certificates are valid for months; a coordinator may live longer.
 constexpr absl::Duration kBetweenRenewals = absl::Hours(12);
 
 void RenewFromTimeToTime(Machine& machine, const Config& config, Authority& authority) {
@@ -40,6 +41,10 @@ absl::Status RunCoordinator(const Config& config, const ProcessFolder& folder) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine,
                    MakeMachine(config, ConfigUse::kCoordinator));
   ASSIGN_OR_RETURN(const FolderLock lock, TakeFolder(machine->files, folder));
+  if (!machine->files.Exists(absl::StrCat(folder.dir, "/", kAuthorityFolder))) {
+    // Before the authority's key is written, on which the whole run will depend.
+    RETURN_IF_ERROR(FolderIsFit(machine->files, folder.dir, FolderUse::kCoordinator));
+  }
   std::unique_ptr<Authority> authority;
   if (!config.network.plaintext) {
     ASSIGN_OR_RETURN(authority,
@@ -68,7 +73,7 @@ absl::Status Verify(Store& store, const std::string& path) {
   const double seconds = absl::ToDoubleSeconds(executor.Now() - began);
   std::cout << path << ": " << Counted(check->headers, "header") << " up to version "
             << run.version() << ", chain ok" << (run.seal ? ", sealed" : "");
-  if (missing > 0) std::cout << "; " << Counted(missing, "header") << " no peer had any more";
+  if (missing > 0) std::cout << "; " << Counted(missing, "header") << " that no peer had any more";
   std::cout << "; " << absl::StrFormat("%.0f", static_cast<double>(check->headers) / seconds)
             << " rounds/s" << std::endl;
   return absl::OkStatus();

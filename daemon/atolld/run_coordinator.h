@@ -1,5 +1,5 @@
-// `atolld coordinator`: the process that leads a run, with its dashboard and the aggregator beside
-// it; and what can be done to its store without it. Blocking.
+// `atolld coordinator`: the process that leads a run, with its dashboard and the aggregator process
+// that it may start. Other functions verify and back up its store. All calls block.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace atolld {
 
-// Until a signal ends it, or the run is sealed and its config says so. Errors: what kept it from
-// its start.
+// Runs the coordinator until a signal ends it, or until the run is sealed if the config asks for
+// that. Returns the error if it could not start.
 absl::Status RunCoordinator(const Config& config, const ProcessFolder& folder);
 
-// Every header of this config's store, which a start leaves out as far as a checkpoint covers them.
-// Only reads, and says on standard output what there is. DATA_LOSS: the chain is broken.
+// Checks every header of this config's store, including those that a start skips because a
+// checkpoint covers them. Changes nothing, and prints what it has found on standard output. Fails
+// with DATA_LOSS if the chain is broken.
 absl::Status VerifyStore(const Config& config);
 
-// What the coordinator of this config cannot make again, to a new folder, which is then checked:
-// its keys, and the store if it lies in the folder.
+// Copies the keys of this config's coordinator, and its store if that is in the coordinator's
+// folder, to the new folder `to`, and checks the copy.
 absl::Status BackUp(const Config& config, std::string to);
 
 }  // namespace atolld

@@ -22,6 +22,7 @@
 #include "daemon/peer/daily_bytes.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/peer_credentials.h"
+#include "daemon/peer/run_counts.h"
 #include "daemon/peer/worker_process.h"
 #include "daemon/web/metrics_page.h"
 
@@ -41,14 +42,16 @@ DaemonFigures FiguresOf(const Config& config, const Peer& peer, const WorkerProc
   return figures;
 }
 
-// What a peer tells of the machine that it runs on.
-void AddFigures(const ProcessFigures& figures, v1::PeerProgress* progress) {
+// Adds what a peer reports about its machine.
+void AddFigures(const ProcessFigures& figures, const std::optional<SlowSync>& slow,
+                v1::PeerProgress* progress) {
   progress->set_resident_bytes(figures.resident_bytes);
   progress->set_disk_free_bytes(figures.disk_free_bytes);
   progress->set_memory_available_bytes(figures.memory_available_bytes);
+  progress->set_slow_sync_seconds(slow ? absl::ToDoubleSeconds(slow->took) : 0);
 }
 
-// The peer's own, as its config names it.
+// Checks the peer's own identity, as its config names it.
 absl::Status CheckIdentity(Machine& machine, const Config& config, const std::string& folder) {
   if (config.network.plaintext) return absl::OkStatus();
   const absl::Time now = machine.executor.WallTime();
@@ -63,7 +66,7 @@ absl::Status CheckIdentity(Machine& machine, const Config& config, const std::st
   const Role role = config.peer.role == kAggregatorRoleName ? Role::kAggregator : Role::kPeer;
   if (info->identity.id == config.peer.id && info->identity.role == role) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(folder, ": the certificate is of ", Describe(info->identity),
+      absl::StrCat(folder, ": the certificate is for ", Describe(info->identity),
                    ", and the config's [peer] is ", config.peer.role, " ", config.peer.id));
 }
 
@@ -86,8 +89,8 @@ WorkerProcess::Settings WorkerSettings(const Config& config, const std::string& 
   return settings;
 }
 
-// The parts of the process, tied together. Members are destroyed in reverse. What they refer to
-// outlives it.
+// The parts of the process, connected. Members are destroyed in reverse. All that they refer to
+// must outlive the object.
 class PeerProcess {
  public:
   PeerProcess(Machine& machine, const Config& config, const std::string& identity,
@@ -112,6 +115,7 @@ class PeerProcess {
   ServiceNotices notices_;
   EndSignals ends_;
   DailyBytes daily_bytes_;
+  RunCounts counts_;
   WorkerProcess worker_;
   NoWorker none_;
   Worker& trainer_;
@@ -133,6 +137,7 @@ PeerProcess::PeerProcess(Machine& machine, const Config& config, const std::stri
                      const LineBytes bytes = transport.line_bytes();
                      return BytesToday{bytes.sent, bytes.received};
                    }),
+      counts_(machine.env(), config.peer.dir + "/run-counts"),
       worker_(machine.env(), WorkerSettings(config, socket_->address())),
       none_(machine.executor),
       trainer_(config.peer.role == kAggregatorRoleName ? static_cast<Worker&>(none_) : worker_),
@@ -143,7 +148,11 @@ PeerProcess::PeerProcess(Machine& machine, const Config& config, const std::stri
       sampler_(machine.env(), config.peer.dir),
       board_(machine.executor, [this] { return FiguresOf(config_, peer_, worker_); }) {
   peer_.OnWelcomed([this] { OnWelcomed(); });
-  peer_.OnProgress([this](v1::PeerProgress* progress) { AddFigures(sampler_.newest(), progress); });
+  peer_.OnProgress([this](v1::PeerProgress* progress) {
+    AddFigures(sampler_.newest(), machine_.files.sync_times().Longest(machine_.executor.Now()),
+               progress);
+    counts_.Complete(peer_.run_id(), progress);
+  });
 }
 
 PeerMachine::Parts PeerProcess::MachineParts() {
@@ -192,6 +201,7 @@ absl::Status PeerProcess::Run(const std::string& config_file) {
              [this](const Config& config) { return owned_.Configure(config.machine); });
   const auto signals = WatchSignals(machine_, *reload, [this] { OnEndSignal(); });
   daily_bytes_.Start();
+  counts_.Start();
   RETURN_IF_ERROR(owned_.Load());
   const MachineConfig& limits = owned_.limits();
   RETURN_IF_ERROR(SetCaps(limits.up_cap, limits.down_cap));
@@ -209,6 +219,9 @@ absl::Status PeerProcess::Run(const std::string& config_file) {
   machine_.executor.Run();
   const absl::Status kept = daily_bytes_.Save();
   if (!kept.ok()) machine_.log->Warning(kept.message());
+  peer_.progress();  // tells counts_ what was done last
+  const absl::Status counted = counts_.Save();
+  if (!counted.ok()) machine_.log->Warning(counted.message());
   notices_.Stopping();
   // What became of the run is no fault of the call, whatever it is called inside.
   return result_.ok() ? result_ : absl::UnavailableError(result_.message());

@@ -1,5 +1,5 @@
-// `atolld peer`: the process that takes part in a run, with its worker, the limits of its machine's
-// owner and, where it is wanted, its metrics. Blocking.
+// `atolld peer`: the process that takes part in a run, with its worker, its owner's limits and, if
+// configured, its metrics. Blocks.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,8 +8,8 @@
 
 namespace atolld {
 
-// Until the run is sealed, or a signal has drained the peer. Errors: what kept it from its start,
-// or what became of the run.
+// Runs the peer until the run is sealed, or until the peer has drained after a signal. Returns the
+// error if the peer could not start or the run ended with an error.
 absl::Status RunPeer(const Config& config, const ProcessFolder& folder);
 
 }  // namespace atolld

@@ -48,14 +48,14 @@ absl::StatusOr<Config> ConfigOf(const ChurnOptions& options) {
   }
   if (config.run.quorum == 0) config.run.quorum = config.run.peers / 2 + 1;
   if (config.run.peers < 2 || config.run.quorum >= config.run.peers) {
-    return absl::InvalidArgumentError(absl::StrCat("a quorum of ", config.run.quorum, " of ",
-                                                   Counted(config.run.peers, "peer"),
-                                                   " leaves nobody who may fail; take more peers"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a quorum of ", config.run.quorum, " of ", Counted(config.run.peers, "peer"),
+                     " leaves no peer that may fail; take more peers"));
   }
   return config;
 }
 
-// A folder for both runs.
+// Makes a folder for both runs.
 absl::StatusOr<std::string> MakeFolder(Files& files, const std::string& wanted) {
   std::error_code error;
   if (wanted.empty()) {
@@ -187,7 +187,7 @@ ChurnReport::Times TimesOf(std::vector<double> values) {
   return times;
 }
 
-// Of the faults of one kind, or of all.
+// Collects the times of the faults of one kind, or of all.
 ChurnReport::Times Collect(const std::vector<ChurnReport::Fault>& faults,
                            std::optional<double> ChurnReport::Fault::*member,
                            std::optional<FaultKind> kind) {

@@ -38,7 +38,7 @@ absl::Status SystemError(absl::string_view what) {
   return absl::UnknownError(absl::StrCat("proxy: ", what, ": ", std::strerror(errno)));
 }
 
-// Small messages pass at once, as they would without a proxy.
+// Small messages pass immediately, as they would without a proxy.
 void DoNotDelay(int fd) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -114,7 +114,7 @@ bool Proxy::holding() const {
   return hold_all_ || !held_origins_.empty();
 }
 
-// The thread forwards only with the mutex held and looks at the holds first: when this returns no
+// The thread only forwards with the mutex held and checks the holds first: when this returns, no
 // byte passes any more.
 void Proxy::Change(const std::function<void()>& change) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -204,7 +204,7 @@ void Proxy::Serve(Connection* one, short client_events, short server_events) {
       !Pump(&one->up, one->client, one->server) || !Pump(&one->down, one->server, one->client);
 }
 
-// Moves what can be moved now. False: an end was reset.
+// Moves what can be moved now. Returns false if an end was reset.
 bool Proxy::Pump(Flow* flow, int from, int to) {
   for (int turn = 0; turn < kTurns; ++turn) {
     if (flow->empty() && !flow->source_ended) {
@@ -244,13 +244,13 @@ void Proxy::Abort(Connection* connection) {
 
 namespace {
 
-// Below what Linux gives to outgoing connections (from 32768 on): a port that a killed daemon
-// leaves for a while must not be taken by somebody's connection.
+// Below the range that Linux gives to outgoing connections (from 32768 on): another connection must
+// not take a port that a killed daemon leaves for a while.
 constexpr int kFirstPort = 12000;
 constexpr int kPorts = 20000;
 
-// `count` ports on which nobody listens, at a place of this process's own so that two benchmarks
-// do not meet.
+// Returns `count` ports on which nothing listens, in a range that depends on this process, so that
+// two benchmarks do not collide.
 absl::StatusOr<std::vector<int>> FreePorts(size_t count) {
   std::vector<int> ports;
   const int start = static_cast<int>(getpid() % kPorts);

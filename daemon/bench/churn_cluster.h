@@ -1,8 +1,9 @@
-// ChurnCluster: the processes of one run on this machine, with everything that can be done to them,
-// and Proxy, through which their connections pass so that they can be cut off.
+// ChurnCluster runs the processes of one run on this machine, and applies faults to them. Their
+// connections pass through a Proxy, so that they can be cut off.
 //
-// Each peer dials the coordinator through a proxy of its own and is dialled through another one.
-// One fault at a time. What it starts ends with it. One thread; Stop alone blocks.
+// Each peer dials the coordinator through a proxy of its own, and other peers dial it through
+// another proxy. Only one fault is applied at a time. All processes end when the ChurnCluster is
+// destroyed. Used by one thread; only Stop blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -29,38 +30,38 @@
 
 namespace atolld {
 
-// A port of the loopback whose connections are forwarded to another port, until it is told to
-// become a black hole.
+// A port on loopback that forwards its connections to another port, and that can hold them back.
 //
-// Held bytes are neither lost nor refused: both ends only see silence, as of a cable that was
-// pulled, and all flows again after Resume. A port behind that refuses is refused here too: the
-// dialler's connection is reset. One thread of its own; Hold and Resume from any thread, and in
-// force before they return.
+// Bytes that are held back are not lost: both ends only see silence, as if a cable had been pulled,
+// and the bytes are forwarded after Resume. If the other port refuses a connection, the proxy
+// resets the client's connection. The proxy has a thread of its own. Hold and Resume may be called
+// from any thread, and have taken effect when they return.
 class Proxy {
  public:
-  // Names who opened a connection from `source_port` to `proxy_port`; called on the proxy's thread.
+  // Returns the name of the process that has opened a connection from `source_port` to
+  // `proxy_port`. Called on the proxy's thread.
   using Origin = std::function<std::string(int source_port, int proxy_port)>;
 
-  // Listens on a free port of 127.0.0.1; connections go to `target_port` there. Without `origin`
-  // every connection is nobody's.
+  // Listens on a free port of 127.0.0.1; connections are forwarded to `target_port` of the same
+  // address. If `origin` is null, HoldFrom has no effect.
   static absl::StatusOr<std::unique_ptr<Proxy>> Open(int target_port, Origin origin = nullptr);
-  ~Proxy();  // every connection is reset
+  ~Proxy();  // Resets every connection.
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
 
   int port() const { return port_; }
-  std::string address() const;  // "127.0.0.1:port"
+  std::string address() const;  // Returns "127.0.0.1:PORT".
 
-  // Forwards nothing more, in neither direction, of all connections and of new ones.
+  // Stops forwarding in both directions on all present and new connections.
   void Hold();
-  // The same of those that `origin` has opened or opens.
+  // Does the same, but only for the connections that the process `origin` has opened or will open.
   void HoldFrom(const std::string& origin);
-  // Undoes all holds.
+  // Undoes all calls of Hold and HoldFrom.
   void Resume();
   bool holding() const;
 
  private:
-  struct Flow {  // bytes on their way in one direction
+  struct Flow {  // The bytes on their way in one direction.
     std::vector<char> buffer;
     size_t begin = 0;
     size_t end = 0;
@@ -74,8 +75,8 @@ class Proxy {
     std::string origin;
     bool connecting = true;
     bool broken = false;
-    Flow up;    // client to server
-    Flow down;  // server to client
+    Flow up;    // From client to server.
+    Flow down;  // From server to client.
   };
 
   Proxy(int listener, int wake, int port, int target_port, Origin origin);
@@ -93,21 +94,21 @@ class Proxy {
   const int target_port_;
   const Origin origin_;
 
-  // Guarded by mutex_; the thread holds it but while it polls.
+  // Guarded by mutex_, which the thread holds except while it polls.
   mutable std::mutex mutex_;
   bool stop_ = false;
   bool hold_all_ = false;
   std::set<std::string> held_origins_;
 
-  std::list<Connection> connections_;  // the thread's
-  std::thread thread_;                 // last: it uses all the others
+  std::list<Connection> connections_;  // Only used by the thread.
+  std::thread thread_;                 // The last member, because it uses all the others.
 };
 
 // -----------------------------------------------------------------------------------------------
 
 class ChurnCluster {
  public:
-  // Makes `dir` with a folder a process, and the proxies. Nothing runs yet.
+  // Makes the folder `dir`, with a folder for each process, and the proxies. Starts no process.
   static absl::StatusOr<std::unique_ptr<ChurnCluster>> Make(Files& files, const Config& config,
                                                             const std::string& dir,
                                                             const std::string& atolld_program);
@@ -119,30 +120,33 @@ class ChurnCluster {
   size_t peers() const { return layout_.processes.size() - 1; }
   const std::string& id(size_t process) const { return layout_.processes[process].id; }
 
-  // Does it. False: there is nobody to do it to (its worker is not there yet).
+  // Applies the fault. Returns false if the victim does not exist, because the peer's worker does
+  // not run yet.
   bool Strike(const PlannedFault& fault);
-  // It is seen in /proc, or at the proxy: the process is gone or stopped, the link holds.
+  // Returns true if the effect of the fault is visible: the process has ended or is stopped (by
+  // /proc), or its proxies hold its connections.
   bool HasTakenEffect();
-  // Ends it: starts, continues or connects its victim again.
+  // Ends the fault: starts the victim again, continues it, or reconnects it.
   absl::Status Undo();
   bool struck() const { return struck_.has_value(); }
 
-  // Takes note of who has ended. What was not done to it here is told, and it is started again
-  // unless `all_may_end`.
+  // Checks which processes have ended. Returns a line for each process that has ended without a
+  // fault, and starts it again unless `all_may_end` is true.
   std::vector<std::string> Poll(bool all_may_end);
 
-  // Peer `process` (from 1): its daemon and its worker run, and its links are open.
+  // Returns true if the daemon and the worker of a peer run and its connections are not held. Peers
+  // are the processes from number 1 on.
   bool Live(size_t process);
   size_t CountLive();
   bool any_peer_running() const { return processes_->any_peer_running(); }
   pid_t pid(size_t process) const { return layout_.processes[process].pid; }
 
-  // Everybody may end: SIGTERM, and SIGKILL after `patience`. Peers first.
+  // Ends all processes, peers first: sends SIGTERM, and SIGKILL after `patience`.
   void Stop(absl::Duration patience);
 
  private:
-  struct Links {   // of one peer
-    int port = 0;  // where it listens
+  struct Links {   // The proxies of one peer.
+    int port = 0;  // The port on which the peer listens.
     std::unique_ptr<Proxy> to_coordinator;
     std::unique_ptr<Proxy> to_peer;
   };
@@ -158,10 +162,10 @@ class ChurnCluster {
 
   LocalLayout layout_;
   std::mutex pids_mutex_;
-  std::vector<pid_t> pids_;   // guarded by pids_mutex_: for the proxies' threads
-  std::vector<Links> links_;  // by process; the coordinator's are empty
+  std::vector<pid_t> pids_;   // Guarded by pids_mutex_, because the proxies' threads read it.
+  std::vector<Links> links_;  // One element for each process; that of the coordinator is empty.
   std::unique_ptr<LocalProcesses> processes_;
-  std::vector<pid_t> workers_;  // as last seen
+  std::vector<pid_t> workers_;  // The workers that were found last.
   std::optional<PlannedFault> struck_;
   pid_t struck_pid_ = 0;
 };

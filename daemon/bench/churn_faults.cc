@@ -16,7 +16,7 @@
 namespace atolld {
 namespace {
 
-// Draws that are the same with every standard library: its distributions are not.
+// Draws that are the same with every standard library, whose distributions differ.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
@@ -114,7 +114,7 @@ namespace {
 
 constexpr char kCoordinator[] = "coordinator";
 
-// The first line from `from` on, and before `end`, that begins with `prefix`.
+// Returns the time of the first line at or after `from` and before `end` that begins with `prefix`.
 std::optional<absl::Time> FirstLine(const std::vector<LogLine>& log, absl::Time from,
                                     absl::Time end, absl::string_view prefix) {
   for (const LogLine& line : log) {
@@ -123,10 +123,10 @@ std::optional<absl::Time> FirstLine(const std::vector<LogLine>& log, absl::Time 
   return std::nullopt;
 }
 
-// Log times are cut to milliseconds: what happened at once may seem to lie before its cause.
+// Log times are cut to milliseconds: an immediate effect may seem to precede its cause.
 absl::Time Truncated(absl::Time time) { return absl::FromUnixMillis(absl::ToUnixMillis(time)); }
 
-// What belongs to a fault lies before the next one.
+// The events of a fault come before the next fault.
 absl::Time EndOf(const ChurnTrace& trace, size_t fault) {
   return fault + 1 < trace.faults.size() ? trace.faults[fault + 1].at : absl::InfiniteFuture();
 }

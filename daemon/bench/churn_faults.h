@@ -1,9 +1,9 @@
-// The faults of a churn benchmark: what is done to whom and when, and what can be read of it from
-// what a run leaves - logs, commits, the faults that took effect.
+// Plans the faults of a churn benchmark, and computes its figures from the logs, the commits and
+// the faults of a run.
 //
-// A plan is a pure function of its settings, so that a seed names it. Times of a trace are those of
-// the machine's wall clock, which the driver and every daemon's log share. Pure functions, any
-// thread.
+// A plan is a pure function of its settings, so that a seed identifies it. All times are times of
+// the machine's wall clock, which the benchmark and the logs of all daemons share. Pure. May be
+// called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,58 +18,62 @@
 namespace atolld {
 
 enum class FaultKind {
-  kKillPeer,           // SIGKILL to a peer's daemon (its worker goes with it); started again
-  kFreezePeer,         // SIGSTOP to a peer's daemon, longer than failure_timeout; SIGCONT
-  kBlackHolePeer,      // all its connections fall silent, longer than failure_timeout
-  kRestartPeer,        // SIGTERM: it drains and leaves; started again
-  kKillWorker,         // SIGKILL to a peer's worker; its daemon starts another
-  kFreezeWorker,       // SIGSTOP to a peer's worker; SIGCONT
-  kKillCoordinator,    // SIGKILL; started again
-  kFreezeCoordinator,  // SIGSTOP, longer than failure_timeout; SIGCONT
+  kKillPeer,           // Kills a peer's daemon, and its worker with it; starts it again.
+  kFreezePeer,         // Stops a peer's daemon for longer than failure_timeout.
+  kBlackHolePeer,      // Holds all of a peer's connections for longer than failure_timeout.
+  kRestartPeer,        // Sends SIGTERM, so that the peer drains and leaves; starts it again.
+  kKillWorker,         // Kills a peer's worker; the daemon starts another.
+  kFreezeWorker,       // Stops a peer's worker for some time.
+  kKillCoordinator,    // Kills the coordinator; starts it again.
+  kFreezeCoordinator,  // Stops the coordinator for longer than failure_timeout.
 };
 inline constexpr int kFaultKinds = 8;
 
-absl::string_view FaultKindName(FaultKind kind);  // "kill_peer"
+absl::string_view FaultKindName(FaultKind kind);  // For example "kill_peer".
 bool OfCoordinator(FaultKind kind);
 bool OfWorker(FaultKind kind);
 
 struct PlannedFault {
   FaultKind kind;
-  uint32_t peer = 0;    // from 1; 0: the coordinator
-  absl::Duration at;    // since the beginning; later if the victim before it is not back yet
-  absl::Duration hold;  // from taking effect to being undone (started again, continued, resumed)
+  uint32_t peer = 0;  // The number of the peer, from 1; 0 means the coordinator.
+  // The time from the beginning of the measurement to the fault. The fault comes later if the
+  // previous victim is not back yet.
+  absl::Duration at;
+  absl::Duration hold;  // The time from its effect until it is undone.
 };
 
 struct ChurnPlanSettings {
   uint32_t peers = 0;
   uint64_t seed = 0;
   absl::Duration length;
-  absl::Duration every;  // a fault in each such span
+  absl::Duration every;  // There is one fault in each period of this length.
   absl::Duration failure_timeout;
 };
 
-// Each kind comes once in every eight faults, in an order of its own. The daemon of peer 1 is
-// frozen and cut off but never ended, so that one lives through the whole run. `peers` >= 2.
+// Plans the faults. Each kind occurs once in every eight faults, in random order. The daemon of
+// peer 1 may be frozen or cut off, but is never ended, so that at least one daemon runs from start
+// to end. `peers` must be at least 2.
 std::vector<PlannedFault> PlanFaults(const ChurnPlanSettings& settings);
 
 // -----------------------------------------------------------------------------------------------
 
 struct LogLine {
   absl::Time at;
-  std::string text;  // without time and level
+  std::string text;  // The line without its time and level.
 };
 
-// The lines of a daemon's log that begin with a time; what another program wrote between them is
-// left out.
+// Returns the lines of a daemon's log that begin with a time. Other lines, which come from other
+// programs, are left out.
 std::vector<LogLine> ParseLog(absl::string_view text);
 
 struct LandedFault {
   PlannedFault planned;
-  std::string victim;           // a peer's id, or "coordinator"
-  absl::Time at;                // the signal, or the hold
-  absl::Time healed;            // when its victim could begin to come back
-  uint32_t steps_at_stake = 0;  // inner steps of the victim that stood in what the fault destroyed
-  bool handed_over = false;     // they were complete, and the others may have had them already
+  std::string victim;           // The id of a peer, or "coordinator".
+  absl::Time at;                // The time of the signal, or of the hold of the connections.
+  absl::Time healed;            // The time from which the victim could come back.
+  uint32_t steps_at_stake = 0;  // The inner steps of the victim that the fault may have destroyed.
+  // True if these steps were a complete training, which the others may have received.
+  bool handed_over = false;
 };
 
 struct Commit {
@@ -78,63 +82,66 @@ struct Commit {
   std::vector<std::string> contributors;
 };
 
-// As the coordinator's log tells them; those whose line was lost with a killed coordinator are
-// missing.
+// Returns the commits in the coordinator's log. A commit is missing if its line was lost when the
+// coordinator was killed.
 std::vector<Commit> CommitsOf(const std::vector<LogLine>& coordinator_log);
 
 struct ChurnTrace {
-  absl::Time began;  // of the measurement
+  absl::Time began;  // The beginning of the measurement.
   std::vector<std::string> peers;
-  std::map<std::string, std::vector<LogLine>> logs;  // by process, the coordinator's among them
+  // The log of each process, including the coordinator.
+  std::map<std::string, std::vector<LogLine>> logs;
   std::vector<Commit> commits;
-  std::vector<LandedFault> faults;  // in order; the former was over before the next began
+  std::vector<LandedFault> faults;  // In order of time; each fault ended before the next began.
 };
 
-// Seconds from the fault until the log of every surviving peer has said so:
-//   a peer killed, frozen, cut off: "peer X is dead" at every other peer;
-//   a coordinator killed, frozen: "lost the coordinator" at every peer;
-//   a worker killed: "the worker is gone" at its own daemon.
-// Nothing: some log does not say it, or there is nothing to detect (a drained peer has said
-// goodbye; a frozen worker is a slow one).
+// Returns the seconds from the fault until the log of every surviving peer has reported it:
+//   if a peer is killed, frozen or cut off: "peer X is dead" at every other peer;
+//   if the coordinator is killed or frozen: "lost the coordinator" at every peer;
+//   if a worker is killed: "the worker is gone" at its own daemon.
+// Returns nullopt if one of these logs does not report it, or if there is nothing to detect: a
+// drained peer leaves in an orderly way, and a frozen worker is only slow.
 std::optional<double> SecondsToDetect(const ChurnTrace& trace, size_t fault);
 bool IsDetectable(FaultKind kind);
 
-// Seconds from the end of the fault (the process started again, continued, the link resumed; a
-// worker's death itself) until a round is committed with the victim's part in it. For the
-// coordinator: until a round is committed. Nothing: it did not come back.
+// Returns the seconds from LandedFault::healed until a round is committed to which the victim
+// contributed; for the coordinator, until any round is committed. Returns nullopt if the victim did
+// not come back.
 std::optional<double> SecondsToRejoin(const ChurnTrace& trace, size_t fault);
 
-// By how much the round under way at the fault, or the one after it if that took longer, lasted
-// longer than `undisturbed` seconds, the median of a run without faults. Nothing: no commit
-// follows.
+// Returns by how many seconds a round was longer than `undisturbed`, the median of the run without
+// faults. The round is the longer of two: the one under way at the time of the fault, and the next
+// one. Returns nullopt if no commit follows the fault.
 std::optional<double> RoundDelay(const ChurnTrace& trace, size_t fault, double undisturbed);
 
-// The median time between two commits in a row; 0 where there are none.
+// Returns the median time between two consecutive commits; 0 if there are none.
 double MedianRoundSeconds(const std::vector<Commit>& commits);
 
-// The smallest value that at least `share` of the values do not exceed; nothing of no values.
+// Returns the smallest value that at least the share `share` of the values do not exceed; nullopt
+// if there are no values.
 std::optional<double> Percentile(std::vector<double> values, double share);
 
-// The inner steps that died with the fault: those at stake, unless the next commit has them.
+// Returns the number of inner steps that were lost by the fault: steps_at_stake, or 0 if the steps
+// were handed over and the victim contributed to the next commit.
 uint32_t LostSteps(const ChurnTrace& trace, size_t fault);
 
-// How often a peer that came back had to throw a finished training away.
+// Returns how many times a peer that came back had to repeat a finished training.
 size_t CountTrainedAnew(const std::vector<LogLine>& coordinator_log);
 
-// An evaluation, by the tokens that all rounds up to it had committed.
+// The loss of an evaluation, and the number of tokens in all rounds committed before it.
 struct LossPoint {
   uint64_t tokens = 0;
   double loss = 0;
 };
 
-// The loss at `tokens`, on the straight line between the two evaluations around it; of points in
-// the order of their tokens. Nothing: `tokens` lie outside of them.
+// Returns the loss at `tokens`, interpolated linearly between the two neighbouring evaluations. The
+// points must be in the order of their tokens. Returns nullopt if `tokens` is outside their range.
 std::optional<double> LossAt(const std::vector<LossPoint>& points, uint64_t tokens);
 
-// The time-weighted mean of a number that is looked at from time to time.
+// Computes the time-weighted mean of a number that is sampled from time to time.
 class MeanOverTime {
  public:
-  // `value` has held since the last call.
+  // `value` is the value that the number has had since the last call.
   void Add(absl::Time now, double value);
   double mean() const;
 

@@ -24,6 +24,7 @@
 #include "daemon/cli/process.h"
 #include "daemon/cli/run_watcher.h"
 #include "daemon/replica/state/verify.h"
+#include "membership/run/losses.h"
 
 namespace atolld {
 namespace {
@@ -31,15 +32,16 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(20);
 constexpr absl::Duration kSayEvery = absl::Seconds(10);
 constexpr absl::Duration kStartPatience = absl::Seconds(120);
-// A signal takes effect at once, a drain within failure_timeout and the worker's patience.
+// A signal takes effect immediately, a drain within failure_timeout and the worker's patience.
 constexpr absl::Duration kEffectPatience = absl::Seconds(20);
 constexpr absl::Duration kBackPatience = absl::Seconds(60);
 constexpr absl::Duration kStopPatience = absl::Seconds(15);
-// Of a daemon's memory: by then its heap has met all that rounds, snapshots and clients ask for.
+// The warm-up of a daemon's memory: by then its heap has met everything that rounds, snapshots and
+// clients need.
 constexpr absl::Duration kWarmUp = absl::Minutes(2);
 constexpr size_t kVersionsKept = 256;
 
-// A daemon's log of days of debug lines is larger; a benchmark's is not.
+// Only a log of days of debug lines would be larger.
 constexpr uint64_t kLargestLog = uint64_t{1} << 30;
 
 uint64_t VersionAt(const std::vector<Commit>& commits, absl::Time time) {
@@ -58,12 +60,13 @@ std::vector<LossPoint> LossesOf(const RunHistory& history) {
     for (; round != history.rounds().end() && round->first <= version; ++round) {
       tokens += round->second.tokens();
     }
-    points.push_back({tokens, evaluation.loss()});
+    const std::optional<double> loss = EvaluatedLoss(evaluation);
+    if (loss) points.push_back({tokens, *loss});
   }
   return points;
 }
 
-// What RunUnderChurn does, step by step.
+// The steps of RunUnderChurn.
 //
 //   starting --all peers in a commit--> measuring --time is over, or sealed--> healing --> over
 //
@@ -169,7 +172,7 @@ absl::Status ChurnDriver::Step(absl::Time now) {
       return absl::UnknownError(absl::StrCat(line, " at its start; its log is in ", settings_.dir));
     }
     unexpected_.push_back(line);
-    Say(line + ", which nobody did to it; it is started again");
+    Say(line + ", though the benchmark did not end it; it is started again");
   }
   switch (stage_) {
     case Stage::kStarting:
@@ -299,7 +302,7 @@ bool ChurnDriver::AllAtOneVersion() const {
 // -----------------------------------------------------------------------------------------------
 // The fault under way
 
-// Only what happens to a run that goes on counts, and the quorum must outlive it.
+// Only the effects on a continuing run count, and the quorum must survive the fault.
 bool ChurnDriver::MayStrike() const {
   if (!AllLive() || history_.sealed()) return false;
   const double left = history_.seconds_left();
@@ -357,7 +360,7 @@ void ChurnDriver::BeginFault(absl::Time now) {
   fault_ = std::move(fault);
 }
 
-// How far the victim's training had come: what a kill destroys.
+// Notes how far the victim's training had come: what a kill destroys.
 void ChurnDriver::NoteStake(LandedFault* fault, absl::Time now) const {
   const FaultKind kind = fault->planned.kind;
   if (kind != FaultKind::kKillPeer && kind != FaultKind::kKillWorker) return;
@@ -407,10 +410,10 @@ bool ChurnDriver::VictimIsBack() const {
 }
 
 // -----------------------------------------------------------------------------------------------
-// What came of it
+// The result
 
-// Every log is replayed from its oldest snapshot: each state on the way is compared with the digest
-// in the next header. Then two replicas at one version must hold one state.
+// Every log is replayed from its oldest snapshot, and each state on the way is compared with the
+// digest in the next header. Then two replicas at one version must hold one state.
 void ChurnDriver::CheckDigests(ChurnRunResult* result) const {
   result->digest_problem = differing_;
   if (result->digest_problem.empty() && !sealed_run() && !AllAtOneVersion()) {

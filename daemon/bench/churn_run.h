@@ -1,7 +1,8 @@
-// One run of a churn benchmark: from the start of its processes, through its faults, to the proof
-// that every replica holds the same bits.
+// Executes one run of a churn benchmark: starts its processes, applies its faults, and finally
+// checks that all replicas hold the same bits.
 //
-// A run of a stub model lasts `length`; any other lasts until it is sealed. Blocking; one thread.
+// A run of a stub model lasts `length`; any other run lasts until it is sealed. Its calls block.
+// Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +22,33 @@
 namespace atolld {
 
 struct ChurnRunSettings {
-  std::string name;  // "without faults"
-  Config config;     // peers and quorum are set
-  std::string dir;   // does not exist yet
+  std::string name;  // The name of the run in the output, for example "without faults".
+  Config config;     // The config, in which the number of peers and the quorum are set.
+  std::string dir;   // The folder for everything; it must not exist yet.
   std::string atolld_program;
-  std::optional<absl::Duration> length;  // none: until the run is sealed
-  std::vector<PlannedFault> plan;        // empty: no faults
-  FILE* out = nullptr;                   // progress
+  // The length of the run; if not set, it lasts until it is sealed.
+  std::optional<absl::Duration> length;
+  std::vector<PlannedFault> plan;  // The faults to apply; it may be empty.
+  FILE* out = nullptr;             // Where the progress is printed.
 };
 
 struct ChurnRunResult {
   ChurnTrace trace;
-  double seconds = 0;   // measured: from the first commit with all peers, to the end
-  uint64_t rounds = 0;  // committed in them
-  uint64_t tokens = 0;  // of these rounds
+  double seconds = 0;   // The time from the first commit with all peers to the end.
+  uint64_t rounds = 0;  // The number of rounds committed in that time.
+  uint64_t tokens = 0;  // The number of tokens in these rounds.
   double mean_live_fraction = 0;
-  std::vector<LossPoint> losses;     // of all evaluations since version 0, in order
-  std::optional<double> rss_growth;  // nothing: no daemon of a peer lived through
+  std::vector<LossPoint> losses;  // The losses of all evaluations since version 0, in order.
+  // See ChurnReport::rss_growth; nullopt if no peer's daemon ran from start to end.
+  std::optional<double> rss_growth;
   bool digests_equal = false;
-  std::string digest_problem;                 // why not
-  std::vector<std::string> unexpected_exits;  // nobody did that to them
-  std::vector<std::string> not_back;          // victims that were not back within a minute
+  std::string digest_problem;                 // Why the digests are not equal.
+  std::vector<std::string> unexpected_exits;  // Exits of processes that no fault has caused.
+  std::vector<std::string> not_back;          // The victims that were not back within a minute.
 };
 
-// CANCELLED: somebody wants the program to end. Other errors: a process could not start, or the run
-// did not begin to commit. Whatever is returned, nothing is left running.
+// Fails with CANCELLED if a signal asks the program to end, and with other errors if a process
+// cannot be started or the run commits nothing. No process is left running in any case.
 absl::StatusOr<ChurnRunResult> RunUnderChurn(Files& files, SignalWaiter& signals,
                                              const ChurnRunSettings& settings);
 

@@ -34,11 +34,11 @@
 namespace atolld {
 namespace {
 
-// Drawing 64M values in each of several processes on few cores.
+// Several processes on few cores may each draw 64M values.
 constexpr absl::Duration kPeersStartPatience = absl::Minutes(5);
-// Before the end of a pause.
+// The time before the end of a pause.
 constexpr double kAwakeSeconds = 0.5;
-// Where a peer finds its orders.
+// The descriptor from which a peer reads its orders.
 constexpr int kOrdersDescriptor = 3;
 
 double Median(std::vector<double> values) {
@@ -48,8 +48,8 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// How busy all cores of this machine were between two moments, whoever used them. From /proc/stat,
-// in hundredths of a second.
+// Measures how busy all cores of this machine were between two moments, whatever used them, from
+// /proc/stat, in hundredths of a second.
 class MachineLoad {
  public:
   MachineLoad();  // the first moment
@@ -76,7 +76,8 @@ double MachineLoad::BusyShare() const {
   return 1 - static_cast<double>(idle) / static_cast<double>(now.all - first_.all);
 }
 
-// "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guests are part of user.
+// Parses "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guests are part of
+// user.
 MachineLoad::Times MachineLoad::Now() {
   std::ifstream stat("/proc/stat");
   std::string name;
@@ -270,7 +271,7 @@ absl::Status ExchangeBench::Await(const std::function<bool(const Peer&)>& holds,
       absl::StrCat("waited ", absl::FormatDuration(limit), " until ", what));
 }
 
-// The peers wake their connections at the end of it, as in a run.
+// At the end of the pause the peers wake their connections, as in a run.
 absl::Status ExchangeBench::Pause() {
   const auto wait = [this](double seconds) {
     executor_.RunUntil([this] { return !failed_.ok(); }, absl::Seconds(seconds));

@@ -35,12 +35,12 @@ namespace {
 
 constexpr char kRun[] = "bench";
 constexpr absl::Duration kFailureTimeout = absl::Seconds(20);
-// fp32 1.
+// 1 in fp32.
 constexpr uint32_t kWeightOne = 0x3f800000;
-// So many values, at the vector's beginning, are checked against the true mean.
+// This many values, at the vector's beginning, are compared with the true mean.
 constexpr uint64_t kChecked = uint64_t{1} << 20;
 
-// What peer `index` contributes; the first values do not depend on how many are drawn.
+// Returns the contribution of peer `index`; the first values do not depend on how many are drawn.
 std::vector<float> Draw(size_t index, uint64_t count) {
   std::mt19937_64 random(index + 1);
   std::normal_distribution<float> normal(0.0f, 1e-3f);
@@ -123,7 +123,7 @@ void BenchPeer::OnOrder(const std::string& line) {
   } else if (line == "wake") {
     Wake();
   } else {
-    Fail(absl::InvalidArgumentError(absl::StrCat("an order that is none: ", line)));
+    Fail(absl::InvalidArgumentError(absl::StrCat("not an order: ", line)));
   }
 }
 
@@ -143,7 +143,8 @@ void BenchPeer::SetPeers(const std::vector<std::string>& addresses) {
 void BenchPeer::Wake() {
   for (size_t i = 0; i < addresses_.size(); ++i) {
     const bool dials = i != options_.index && addresses_[i] != kNoAddress;
-    if (dials) wakes_.Wake(addresses_[i], static_cast<uint32_t>(options_.lanes), kMostWakeBytes);
+    if (!dials) continue;
+    wakes_.Wake(addresses_[i], static_cast<uint32_t>(options_.lanes), kMostWakeBytes, nullptr);
   }
 }
 
@@ -280,7 +281,7 @@ std::string BenchPeerName(size_t index) { return absl::StrFormat("peer-%02d", in
 int RunBenchPeer(const BenchPeerOptions& options) {
   const absl::StatusOr<LevelCodecs> codecs = ParseLevels(options.codec, options.upper_codec);
   const absl::StatusOr<std::unique_ptr<ProcessLog>> log =
-      ProcessLog::Open({Log::Level::kWarning, true, ""});
+      ProcessLog::Open({Log::Level::kWarning, "", false});
   GrpcTransport::Options network;
   network.failure_timeout = kFailureTimeout;
   network.lanes = options.lanes;

@@ -1,7 +1,7 @@
-// `bench exchange --topology`: the same peers, each on its node of the lab (tests/wan/README.md),
-// and what the topology lets expect of them.
+// `bench exchange --topology`: runs the same peers, each on its node of the network lab
+// (tests/wan/README.md), and computes the expected result for that topology.
 //
-// daemon/cli/lab.h enters the lab. One thread.
+// daemon/cli/lab.h enters the lab. Used by one thread.
 #pragma once
 
 #include <optional>
@@ -16,21 +16,24 @@
 
 namespace atolld {
 
-// Puts every peer of the topology on its node. FAILED_PRECONDITION: the lab has no such node.
+// Sets the options so that every peer of the topology runs on its node of the lab. Fails with
+// FAILED_PRECONDITION if the lab lacks a node.
 absl::Status PlaceOnNodes(const LinkModel& links, ExchangeBenchOptions* options);
 
 struct ExchangeExpectation {
-  // What a perfect exchange takes: the bytes that must pass the busiest line, at its rate without
-  // any header, and two round trips, one to begin and one for the last chunk and its mean.
+  // The time of a perfect exchange. It is the time that the bytes without headers need on the
+  // busiest line, plus two round trips: one to begin, and one for the last chunk and its mean.
   double bound_seconds = 0;
-  double line_seconds = 0;  // of that the line's
-  std::string line;         // "eu-1 up"
-  absl::Duration rtt;       // the longest between two peers
-  // What `atoll plan` says of the same plan and codecs; it counts the coordinator's word too.
+  double line_seconds = 0;  // The part of bound_seconds that the busiest line needs.
+  std::string line;         // The name of the busiest line, for example "eu-1 up".
+  absl::Duration rtt;       // The longest round trip time between two peers.
+  // The time that `atoll plan` predicts for the same plan and codecs. It includes the coordinator's
+  // signal to begin.
   ExchangePrediction predicted;
 };
 
-// Of a flat plan. Nothing for codecs whose bytes depend on the values.
+// Returns the expectation for a flat plan; nullopt if the number of bytes of a codec depends on the
+// values.
 std::optional<ExchangeExpectation> Expect(const LinkModel& links, const LevelCodecs& codecs,
                                           uint64_t elements, uint32_t chunk_elements);
 

@@ -20,7 +20,8 @@ int PortNumber(const std::string& address) {
   return absl::SimpleAtoi(PortPart(address), &port) ? port : 0;
 }
 
-// "192.0.2.7:7070" with this machine's own hosts, as an example of what to give.
+// Returns addresses with this machine's own hosts, such as "192.0.2.7:7070", as examples of what to
+// give.
 std::string Candidates(const std::string& port) {
   const std::vector<std::string> hosts = OwnHosts();
   if (hosts.empty()) return "HOST:" + port;
@@ -29,7 +30,7 @@ std::string Candidates(const std::string& port) {
   });
 }
 
-// A name is meant to lead somewhere; a loopback address is meant.
+// A name is assumed to lead somewhere, and a loopback address to be intended.
 bool LeadsBack(const std::string& address) {
   return !IsLoopback(address) && ReachOf(address) == AddressReach::kThisMachine;
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kCountSeconds = 86400;  // a large text on a small machine
 constexpr int kDeviceSeconds = 60;    // libtorch may be read from a cold disk
-// A worker reads this much in seconds, and what is too short is far below it.
+// A worker reads this much in seconds, and a text that is too short is far below it.
 constexpr uint64_t kSmallBytes = uint64_t{64} << 20;
 constexpr int kFewFiles = 10000;
 
@@ -44,7 +44,7 @@ bool IsSmall(const std::string& path) {
   return true;
 }
 
-// What `atoll-worker data inspect` says of one source.
+// Returns the answer of `atoll-worker data inspect` about one source.
 absl::StatusOr<nlohmann::json> Inspect(const std::string& worker, const std::string& path,
                                        const DataConfig& data) {
   const absl::StatusOr<std::string> answer = RunAndCapture({worker,
@@ -82,7 +82,7 @@ absl::StatusOr<nlohmann::json> Inspect(const std::string& worker, const std::str
   return json;
 }
 
-// What the worker itself said, without its name and how it ended.
+// Returns the worker's own message, without its name and how it ended.
 std::string WordsOf(const absl::Status& status) {
   constexpr absl::string_view kName = ": atoll-worker: ";
   const absl::string_view message = status.message();

@@ -1,7 +1,7 @@
-// What is wrong with a config on this machine that shows before anything is started: the data, by
-// what the worker reads there, and the devices that it names.
+// Finds what is wrong with a config on this machine before anything is started: the data, as the
+// worker reads them, and the devices that the config names.
 //
-// The rest of a config is checked where it is read (config.h). Blocking.
+// The rest of a config is checked when it is read (config.h). The functions block.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,32 @@
 
 namespace atolld {
 
-// Gives a local run whose [model] vocabulary is 0 the number of tokens of its text under its
-// tokenizer, where only the worker can tell. Every later worker makes the same table of the same
-// text; one of other text is refused by the run's digest of it. Errors say what of the text is
-// wrong. `worker`: the path of atoll-worker.
+// Counts the vocabulary of a local run if [model] vocabulary is 0 and only the worker can find it:
+// sets it to the number of different tokens that the run's tokenizer makes of its text. Every later
+// worker makes the same table of tokens from the same text; a different text is refused, because
+// the run's record holds a digest of it. Errors say what is wrong with the text. `worker` is the
+// path of atoll-worker.
 absl::Status CountVocabulary(const std::string& worker, Config* config);
 
 struct DataFound {
-  bool read = false;  // all of it; false: there is none to read, or too much to read twice
+  // True if all data were read; false if there are none, or too many to read them twice.
+  bool read = false;
   uint64_t train_tokens = 0;
   uint64_t validation_tokens = 0;
 };
 
-// Has the worker read the data, where that takes no more than a moment, and counts as
-// CountVocabulary. INVALID_ARGUMENT: what every worker would say at its start: nothing is there, it
-// is no text, an id is beyond the model's vocabulary, a split has no whole sequence.
+// Lets the worker read the data if they are small, and counts the vocabulary as
+// CountVocabulary does. Fails with INVALID_ARGUMENT if a worker could not start with the data: if
+// there are none, if they are not text, if an id exceeds the model's vocabulary, or if a split has
+// no whole sequence.
 absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config);
 
-// INVALID_ARGUMENT: [worker] device names a GPU that this machine does not have. Of a program of
-// the user's own nothing is known.
+// Fails with INVALID_ARGUMENT if [worker] device names a GPU that this machine does not have. The
+// devices of a user's own program are not checked.
 absl::Status CheckDevices(const std::string& worker, const Config& config);
 
-// INVALID_ARGUMENT: the parameters and their gradients alone, of `workers` peers on this machine,
-// are more than `memory` has. A model of the user's own is of unknown size. Pure.
+// Fails with INVALID_ARGUMENT if the parameters and gradients of `workers` peers on this machine
+// already exceed `memory`. Returns OK for a user's own model, whose size is unknown. Pure.
 absl::Status CheckFits(const Config& config, uint32_t workers, const MemoryLimit& memory);
 
 }  // namespace atolld

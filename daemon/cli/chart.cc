@@ -20,12 +20,23 @@ struct Range {
   double At(double value) const { return (value - low) / (high - low); }
 };
 
+bool IsFinite(const std::pair<double, double>& point) {
+  return std::isfinite(point.first) && std::isfinite(point.second);
+}
+
 std::vector<std::pair<double, double>> FinitePoints(const Series& series) {
   std::vector<std::pair<double, double>> points;
   for (const auto& point : series.points) {
-    if (std::isfinite(point.first) && std::isfinite(point.second)) points.push_back(point);
+    if (IsFinite(point)) points.push_back(point);
   }
   return points;
+}
+
+// Returns "validation" or "validation (2 NaN)": a run that has diverged must not look like one that
+// ended.
+std::string NameOf(const Series& series) {
+  const size_t lost = series.points.size() - FinitePoints(series).size();
+  return lost == 0 ? series.name : absl::StrCat(series.name, " (", lost, " NaN)");
 }
 
 template <typename Pick>
@@ -49,7 +60,7 @@ Range XRange(const Chart& chart) {
   return RangeOf(chart, [](const std::pair<double, double>& point) { return point.first; });
 }
 
-// The data with a little room around it, and the round numbers within.
+// Returns the range of the data with a little margin, and the round numbers within.
 Range YRange(const Chart& chart, int ticks, std::vector<double>* values) {
   Range range = RangeOf(chart, [](const std::pair<double, double>& point) { return point.second; });
   const double room = (range.high - range.low) * 0.04;
@@ -62,7 +73,7 @@ Range YRange(const Chart& chart, int ticks, std::vector<double>* values) {
 
 std::string TickText(double value) { return absl::StrFormat("%.6g", value); }
 
-// What charts are drawn with.
+// The characters with which charts are drawn.
 struct Glyphs {
   int dots_wide;  // of a character
   int dots_high;
@@ -145,7 +156,11 @@ void Plot(const Series& series, const Range& x_range, const Range& y_range, Canv
   int last_x = 0;
   int last_y = 0;
   bool first = true;
-  for (const auto& point : FinitePoints(series)) {
+  for (const auto& point : series.points) {
+    if (!IsFinite(point)) {
+      first = true;
+      continue;
+    }
     const int x = static_cast<int>(std::lround(x_range.At(point.first) * (canvas->width() - 1)));
     const int y =
         static_cast<int>(std::lround((1 - y_range.At(point.second)) * (canvas->height() - 1)));
@@ -166,7 +181,7 @@ std::string Legend(const Chart& chart, const Glyphs& glyphs) {
   std::string legend;
   for (const Series& series : chart.series) {
     absl::StrAppend(&legend, legend.empty() ? "" : "   ", series.dots ? glyphs.mark : glyphs.line,
-                    " ", series.name);
+                    " ", NameOf(series));
   }
   return legend;
 }
@@ -277,8 +292,14 @@ std::string ChartSvg(const Chart& chart) {
     const char* colour = kColours[i % std::size(kColours)];
     std::string path;
     std::string dots;
-    for (const auto& [x, y] : FinitePoints(series)) {
-      absl::StrAppendFormat(&path, "%s%.1f %.1f", path.empty() ? "M" : "L", x_at(x), y_at(y));
+    bool begins = true;
+    for (const auto& [x, y] : series.points) {
+      if (!IsFinite({x, y})) {
+        begins = true;
+        continue;
+      }
+      absl::StrAppendFormat(&path, "%s%.1f %.1f", begins ? "M" : "L", x_at(x), y_at(y));
+      begins = false;
       if (series.dots) {
         absl::StrAppendFormat(&dots, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>",
                               x_at(x), y_at(y), colour);
@@ -289,8 +310,8 @@ std::string ChartSvg(const Chart& chart) {
                           path, colour, dots);
     absl::StrAppendFormat(&svg,
                           "<text x=\"%g\" y=\"22\" text-anchor=\"end\" fill=\"%s\">%s</text>\n",
-                          legend_x, colour, XmlText(series.name));
-    legend_x -= 12 + 7.5 * static_cast<double>(series.name.size());
+                          legend_x, colour, XmlText(NameOf(series)));
+    legend_x -= 12 + 7.5 * static_cast<double>(NameOf(series).size());
   }
   return svg + "</svg>\n";
 }

@@ -1,7 +1,8 @@
-// A curve with axes, for the terminal and as a picture.
+// Draws curves with axes, as text for the terminal or as an SVG picture.
 //
-// Pure functions, any thread. Points that are not finite are left out; a chart without a point is
-// still a chart.
+// Points that are not finite are not drawn: the line is interrupted at them, and the legend says
+// how many there are. A chart without points has only its axes. Pure. May be called from any
+// thread.
 #pragma once
 
 #include <string>
@@ -14,8 +15,8 @@ namespace atolld {
 
 struct Series {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // ascending x
-  bool dots = false;  // each point marked, not joined by a line (terminal)
+  std::vector<std::pair<double, double>> points;  // (x, y), by ascending x
+  bool dots = false;  // true to mark the points and draw no line (only on the terminal)
 };
 
 struct Chart {
@@ -25,14 +26,15 @@ struct Chart {
   std::vector<Series> series;
 };
 
-// `columns` x `rows` characters in all, at least 24 x 6: dots for lines (braille; of ASCII ', . and
-// :), "●" or "o" for marked points, numbers on both axes.
+// Draws the chart in `columns` x `rows` characters, at least 24 x 6. Lines consist of braille dots,
+// or of the characters ', . and : in ASCII. Marked points are "●", or "o" in ASCII. Both axes have
+// numbers.
 std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows, Charset charset);
 
-// A whole SVG document, 720 x 420.
+// Returns a whole SVG document, 720 x 420.
 std::string ChartSvg(const Chart& chart);
 
-// Round numbers that cover [low, high], about `count` of them, ascending.
+// Returns about `count` round numbers that cover [low, high], ascending.
 std::vector<double> NiceTicks(double low, double high, int count);
 
 }  // namespace atolld

@@ -23,7 +23,7 @@
 namespace atolld {
 namespace {
 
-// A value that is refused; the name of its option comes before it.
+// Returns the message for a refused value; the name of its option is put before it.
 std::string Refused(const std::string& value, absl::string_view why) {
   return absl::StrCat("'", value, "' ", why);
 }
@@ -33,7 +33,7 @@ std::string Limits(T least, T most) {
   return absl::StrCat(least, " to ", most);
 }
 
-// The number as CLI11 reads it, in which a leading 0 is no sign of octal digits.
+// Reads the number as CLI11 does, for which a leading 0 does not mean octal digits.
 CLI::Validator WholeNumberUpTo(uint64_t most) {
   return CLI::Validator(
       [most](std::string& text) {
@@ -59,7 +59,7 @@ struct Held<std::optional<T>> {
   using Type = T;
 };
 
-// What help calls a value of this type, and what is said where it is none.
+// The help's name for a value of this type, and the message for a value that is not one.
 template <typename T>
 void NameValue(CLI::Option* option) {
   using Type = typename Held<T>::Type;
@@ -113,7 +113,7 @@ Option Option::OneOf(std::vector<std::string> names) const {
     if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
     const std::string near = LikelyName(text, names);
     return Refused(text,
-                   absl::StrCat("is none of ", absl::StrJoin(names, ", "),
+                   absl::StrCat("is not one of ", absl::StrJoin(names, ", "),
                                 near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?")));
   };
   return Option(option_->check(check, choices));
@@ -150,7 +150,7 @@ void Verb::Hide() const { app_->group(""); }
 
 namespace {
 
-// The verb that the call has reached.
+// Returns the verb that the call has reached.
 const CLI::App* Deepest(const CLI::App* app) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
   return app;
@@ -186,7 +186,8 @@ std::string FullName(const CLI::App* app) {
   return name;
 }
 
-// What CLI11 knows of an option; limits and choices are its validators' descriptions.
+// Returns CLI11's information about an option; its validators' descriptions are the limits and
+// choices.
 OptionPage OptionPageOf(const CLI::Option& option) {
   OptionPage page;
   page.positional = option.get_positional();

@@ -1,14 +1,14 @@
-// CommandLine: `atoll` as a tree of verbs, its help, and what is said to somebody who mistyped.
-// Verb and Option: what one verb takes, and how its --help says it.
+// CommandLine: the command `atoll` as a tree of verbs, with help texts and with messages about
+// mistyped calls. Verb and Option declare the arguments of one verb and their help.
 //
-// Beside the verbs that are added, every program has help, completion and man, which are made from
-// the tree itself (manual.h, completion.h). A number that is none, or too large, is refused in
-// words that say what is wanted.
+// Besides the verbs that are added, every program has the verbs help, completion and man, which are
+// made from the tree (manual.h, completion.h). If a number is expected and the text is not a
+// number, or is one that is too large, the call is refused; the message says what is expected.
 //
-// CLI11 parses; of `atoll` only command_line.cc sees it, because its templates cost each file that
-// includes it seconds to compile. Exit codes are one rule for all verbs (exit_code.h); an error is
-// said in one line on standard error. What an option is bound to must live until the verb has run.
-// One thread, once a process.
+// CLI11 parses the arguments. Only command_line.cc includes it, because its templates take seconds
+// to compile in each file. The exit codes of all verbs follow one rule (exit_code.h), and every
+// error is one line on standard error. A variable that is bound to an option must live until the
+// verb has run. Used by one thread, and only once in a process.
 #pragma once
 
 #include <functional>
@@ -34,14 +34,15 @@ class Option {
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option Required() const;
-  // Between these, both included, of the type that the value has. Defined in command_line.cc for
-  // int, uint32_t, uint64_t and double.
+  // Limits the value to [least, most]. T must be the type of the option's variable. Defined in
+  // command_line.cc for int, uint32_t, uint64_t and double.
   template <typename T>
   Option Range(T least, T most) const;
   Option Positive() const;
-  Option NotEmpty() const;  // as what a script gives whose variable is not set
+  Option NotEmpty() const;  // refuses an empty text, such as that of a script's unset variable
   Option OneOf(std::vector<std::string> names) const;
-  // What it takes is a file, a folder, or either of them: help says so, and shells complete it.
+  // Say that the option takes a file, a folder, or either of them. Help says so, and shells
+  // complete the names.
   Option File() const;
   Option Folder() const;
   Option Path() const;
@@ -55,14 +56,14 @@ class Verb {
  public:
   explicit Verb(CLI::App* app) : app_(app) {}
 
-  // `name` as people type it ("--json") or, where its place says what it is, as the help calls it
-  // ("PEER"). What `value` holds now is the default. Defined in command_line.cc for the types that
-  // verbs have.
+  // `name` is what people type ("--json") or, for a positional argument, its name in the help
+  // ("PEER"). The current content of `value` is the default. Defined in command_line.cc for the
+  // types that verbs use.
   template <typename T>
   Option Add(const std::string& name, T& value, const std::string& meaning = "") const;
   Option Flag(const std::string& name, bool& value, const std::string& meaning) const;
 
-  void Hide() const;  // from the list of verbs
+  void Hide() const;  // hides the verb from the list of verbs
 
  private:
   CLI::App* app_;
@@ -77,24 +78,24 @@ class CommandLine {
       const std::string& summary = "Trains one model on many poorly connected machines");
   ~CommandLine();
 
-  // The heading under which help lists the verbs and groups that are added from now on.
+  // Begins a heading. Help lists the verbs and groups that are added after this call under it.
   void BeginHeading(const std::string& heading);
 
-  // Adds the verb "run show" or "local", to which its options are added then. `summary`: a line of
-  // at most kSummaryColumns without a full stop, then, after a line end, sentences. `example` runs
-  // as it is printed, in the source tree, after `scripts/quickstart` has made build/quickstart.
-  // `action` runs when the call is right and returns the exit code; what it binds must live until
-  // Run has returned.
+  // Adds a verb such as "run show" or "local"; its options are added to the returned Verb.
+  // `summary` is a line of at most kSummaryColumns without a full stop; sentences may follow after
+  // a newline. `example` is a command that runs as printed in the source tree once
+  // `scripts/quickstart` has made build/quickstart. `action` runs if the call is valid, and returns
+  // the exit code. The variables that it refers to must live until Run has returned.
   Verb AddVerb(const std::string& path, const std::string& summary, const std::string& example,
                std::function<int()> action);
 
-  // Names a group of verbs ("run"), before the first of them is added.
+  // Describes a group of verbs ("run"). Call it before the group's first verb is added.
   void DescribeGroup(const std::string& name, const std::string& summary);
 
-  // Without a verb it prints the help.
+  // Runs the verb and returns the exit code. Without a verb it prints the help.
   int Run(int argc, char** argv);
 
-  // What the tree says of itself, as far as it has been built.
+  // Returns the manual's page of the whole tree, with the verbs added so far.
   VerbPage Page() const;
 
  private:
@@ -106,20 +107,20 @@ class CommandLine {
 
   void AddOwnVerbs();
   VerbPage PageOf(const CLI::App& app) const;
-  // Prints the page that these words lead to, as `print` writes it.
+  // Prints the page of the verb or group that these words name, formatted by `print`.
   int PrintPage(const std::vector<std::string>& words,
                 const std::function<std::string(const VerbPage&)>& print) const;
-  // One line about what is wrong with the call.
+  // Returns one line about what is wrong with the call.
   std::string Explain(const CLI::ParseError& error) const;
 
   const std::unique_ptr<CLI::App> app_;
   std::string heading_;
   std::map<const CLI::App*, Leaf> leaves_;
-  std::vector<std::string> words_;  // that help and man are asked about
+  std::vector<std::string> words_;  // the arguments of help and man
   std::string shell_;
 };
 
-// Says the error in one line on standard error; returns ExitCodeOf(status).
+// Prints the error in one line on standard error, and returns ExitCodeOf(status).
 int Report(const absl::Status& status);
 
 }  // namespace atolld

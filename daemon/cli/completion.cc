@@ -11,8 +11,9 @@
 namespace atolld {
 namespace {
 
-// Both scripts walk the words before the cursor down the tree ($verb), skip the values of options,
-// and then look up what may come: the value of an option, or verbs, options and arguments.
+// Both scripts follow the words before the cursor down the tree ($verb), skip the values of
+// options, and then look up what may follow: the value of an option, or verbs, options and
+// arguments.
 constexpr char kBash[] =
     R"(# Completion of PROGRAM for bash, as `PROGRAM completion bash` writes it.
 _PROGRAM_goes_on() {  # from verb $1 with the word $2 to another verb
@@ -167,7 +168,7 @@ bool IsPath(const OptionPage& option) {
   return option.value == kFileValue || option.value == kFolderValue || option.value == kPathValue;
 }
 
-// What a shell function prints for it: a kind of path, the choices, or nothing.
+// Returns what a shell function prints for the option: a kind of path, the choices, or nothing.
 std::string KindOf(const OptionPage& option) {
   return IsPath(option) ? option.value : absl::StrJoin(option.choices, " ");
 }
@@ -176,7 +177,7 @@ std::string Quoted(absl::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
-// The verbs that lead from one page to another, as a pattern of `case`.
+// Returns the verbs that lead from one page to another, as a pattern of `case`.
 std::string VerbCases(const VerbPage& program) {
   std::string cases;
   ForEach(program, [&](const VerbPage& page) {
@@ -215,7 +216,7 @@ std::string BashOffers(const VerbPage& program) {
   return cases;
 }
 
-// "name:meaning", in which a colon of the name would have to be escaped.
+// Returns "name:meaning", in which a colon of the name must be escaped.
 std::string Described(absl::string_view name, absl::string_view meaning) {
   return Quoted(absl::StrCat(name, ":", meaning));
 }

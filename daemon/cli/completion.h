@@ -1,7 +1,8 @@
-// Completion scripts for shells, written from a program's pages (manual.h): verbs, options, the
-// values of those that have few, files and folders where an option takes them.
+// Completion scripts for shells, made from a program's pages (manual.h). They complete verbs,
+// options, the values of an option with few values, and files or folders for an option that takes
+// them.
 //
-// Pure functions, any thread. A script needs nothing but its shell.
+// A script needs no program besides its shell. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -10,15 +11,17 @@
 
 namespace atolld {
 
-// What an option's value has to be called for its files to be offered.
+// The names of options' values for which the shell offers files or folders.
 inline constexpr char kFileValue[] = "FILE";
 inline constexpr char kFolderValue[] = "FOLDER";
 inline constexpr char kPathValue[] = "PATH";  // a file or a folder
 
-// For bash 4 and later: to be sourced, or put into share/bash-completion/completions.
+// Returns the script for bash 4 and later. Source it, or put it into
+// share/bash-completion/completions.
 std::string BashCompletion(const VerbPage& program);
 
-// For zsh 5: to be put as "_atoll" into a folder of $fpath, or evaluated after compinit.
+// Returns the script for zsh 5. Put it as "_atoll" into a folder of $fpath, or evaluate it after
+// compinit.
 std::string ZshCompletion(const VerbPage& program);
 
 }  // namespace atolld

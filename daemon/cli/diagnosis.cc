@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -10,66 +11,71 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/words.h"
 #include "daemon/cli/format.h"
+#include "membership/run/ledger.h"
 
 namespace atolld {
 namespace {
 
 using Findings = std::vector<RunFinding>;
 
-// As many rounds as a rate of a line is known by; a join or a death moves no median of them.
+// As many rounds as are used to estimate the rate of a line; a join or a death does not move their
+// median.
 constexpr int kRoundsLookedAt = 8;
 
-// Of a round's time. To change a run for less than a twentieth is not worth the trouble.
+// A share of a round's time. Changing a run is not worth the trouble for less than a twentieth.
 constexpr double kWorthTelling = 0.05;
 
-// Exchanges may take so much of a round. With twice the inner steps a run whose exchanges take a
-// fifth would be a tenth faster; below that a change of the recipe costs more than it gains.
+// Exchanges may take this share of a round. With twice the inner steps, a run whose exchanges take
+// a fifth would be a tenth faster; below that, changing the recipe costs more than it gains.
 constexpr double kExchangeShare = 0.2;
-// What more inner steps should bring it to.
+// The share that more inner steps should reach.
 constexpr double kWantedExchangeShare = 0.1;
 
-// DiLoCo's own runs have so many inner steps (Douillard et al., 2023); with more of them a token
+// The most inner steps in DiLoCo's own runs (Douillard et al., 2023); with more of them a token
 // teaches less.
 constexpr double kMostSteps = 500;
 
-// Lines of one kind measure within a factor of two of each other; three is another kind of line.
+// Measurements of lines of one kind lie within a factor of two of each other; a factor of three is
+// another kind.
 constexpr double kSlowLine = 3;
-// Bytes a second: who has a gigabit is not told to get a faster line, and on one machine all rates
-// are those of its processors.
+// In bytes a second. A peer with a gigabit is not told to get a faster line, and on one machine all
+// rates are those of its processors.
 constexpr double kFastLine = 125e6;
-// A line that comes so close to its owner's cap is held back by that, not by itself.
+// A line that comes this close to its owner's cap is limited by the cap, not by itself.
 constexpr double kNearCap = 0.75;
 
-// Ready times within a half of each other are what the deadline of a round bears (pace.h: 1.25
-// medians and a second).
+// The deadline of a round tolerates ready times within a half of each other (pace.h: 1.25 medians
+// and a second).
 constexpr double kStraggler = 1.5;
 
-// Audits recompute a sixteenth of the chunks unless the run says otherwise: a tenth of a round's
-// time is more than that should take.
+// Audits recompute a sixteenth of the chunks unless the run says otherwise: they should not take
+// more than a tenth of a round's time.
 constexpr double kAuditShare = 0.1;
 
-// The noise scale grows several times while a run learns: within a factor of four of it nobody
-// should go.
+// The noise scale grows several times while a run learns, so no peer should leave within a factor
+// of four of it.
 constexpr double kTokensBeyondNoise = 4;
 
-// See exchanges.cc: the loss of guessing is several times a trained model's.
+// See entry_attempts.cc: the loss of guessing is several times a trained model's.
 constexpr double kLossFactor = 2;
 constexpr double kLossDistance = 1;
 constexpr size_t kLeastToCompare = 3;
 
-// Seconds. Certificates bear an hour; what is off by more than this is set wrong, and may drift on.
+// In seconds. Certificates tolerate an hour; a clock that is off by more than this is set wrong,
+// and may drift on.
 constexpr double kClockOffset = 60;
 
 // A snapshot is written beside the two that are kept, and the log grows meanwhile: with less room
-// than three states the next one may not fit. A state has eight bytes a parameter.
+// than three states the next snapshot may not fit. A state has eight bytes a parameter.
 constexpr double kStatesFree = 3;
 constexpr double kStateBytes = 8;
 constexpr double kLeastDiskFree = 67108864;  // as `atoll check` has it: too little for any run
 
-// What costs no time yet is told all the same, behind what does.
+// A finding that costs no time yet is reported as well, after those that do.
 constexpr double kToBeTold = 1e-6;
 
 double MedianOf(std::vector<double> values) {
@@ -84,7 +90,7 @@ bool IsHere(const v1::PeerStatus& peer) {
 
 bool Trains(const v1::PeerStatus& peer) { return IsHere(peer) && peer.role() != "aggregator"; }
 
-// What all the findings are made of.
+// The input of all findings.
 struct Scene {
   const v1::RunStatus& status;
   RoundTimes times;
@@ -96,7 +102,7 @@ struct Scene {
     trainers = std::max<double>(1, static_cast<double>(trains));
     judged = times.rounds >= kLeastRoundsToJudge && times.round > 0;
   }
-  // Of the work of a round that one peer does: by its weight, or as if all were alike.
+  // Returns the share of a round's work that one peer does: by its weight, or as if all were alike.
   double ShareOf(const v1::PeerStatus& peer) const {
     return peer.mean_share() > 0 ? peer.mean_share() : 1 / trainers;
   }
@@ -114,7 +120,7 @@ struct Scene {
 std::string Minutes(double seconds) { return absl::StrFormat("%.3g minutes", seconds / 60); }
 
 // -----------------------------------------------------------------------------------------------
-// What stops a run, or a peer
+// Causes that stop a run, or a peer
 
 bool SpeaksOfDisk(const std::string& text) {
   const std::string lower = absl::AsciiStrToLower(text);
@@ -154,6 +160,21 @@ void FindFullDisks(const Scene& scene, Findings* findings) {
   }
 }
 
+void FindSlowDisks(const Scene& scene, Findings* findings) {
+  for (const v1::PeerStatus& peer : scene.status.peers()) {
+    const double slow = peer.progress().slow_sync_seconds();
+    if (!IsHere(peer) || slow <= 0) continue;
+    RunFinding finding;
+    finding.cause = "disk";
+    finding.peer = peer.member().peer();
+    finding.what =
+        absl::StrFormat("the disk of %s is slow: an fsync took %.1f s, and a vote waits for one",
+                        finding.peer, slow);
+    finding.advice = "move its [peer] dir to a faster disk, or find out what else writes there";
+    scene.AddSeconds(std::move(finding), slow, findings);
+  }
+}
+
 void FindFailingWorkers(const Scene& scene, Findings* findings) {
   for (const v1::PeerStatus& peer : scene.status.peers()) {
     if (!Trains(peer) || !peer.progress().held_back().empty() || SpeaksOfDisk(peer.why())) continue;
@@ -178,8 +199,8 @@ void FindHeldBack(const Scene& scene, Findings* findings) {
     RunFinding finding;
     finding.cause = "limits";
     finding.peer = peer.member().peer();
-    finding.what = absl::StrCat(
-        finding.peer, " does not train, as its owner wants: ", peer.progress().held_back());
+    finding.what = absl::StrCat(finding.peer, " does not train because its owner holds it back: ",
+                                peer.progress().held_back());
     finding.key = "[machine]";
     finding.advice = "its owner can change that there, with `atoll limits set` or `atoll resume`";
     scene.Add(std::move(finding), 1 / scene.trainers, findings);
@@ -203,7 +224,7 @@ void FindWrongClocks(const Scene& scene, Findings* findings) {
 }
 
 // -----------------------------------------------------------------------------------------------
-// Whose work brings nothing
+// Peers whose work is wasted
 
 void FindBadData(const Scene& scene, Findings* findings) {
   std::vector<double> losses;
@@ -272,7 +293,7 @@ void FindTooManyPeers(const Scene& scene, Findings* findings) {
 }
 
 // -----------------------------------------------------------------------------------------------
-// Where the time of a round goes
+// The parts of a round's time
 
 struct SlowWay {
   RunFinding finding;
@@ -359,7 +380,8 @@ std::optional<SlowWay> SlowestLink(const v1::RunStatus& status) {
   return slow;
 }
 
-// Of one parameter. Sparse and mixed codecs, and those that are smaller, are small enough.
+// Returns the bytes of one parameter. Sparse and mixed codecs, and smaller ones, count as small
+// enough.
 double CodecBytes(const std::string& codec) {
   if (absl::StartsWith(codec, "fp32")) return 4;
   if (absl::StartsWith(codec, "bf16") || absl::StartsWith(codec, "fp16")) return 2;
@@ -394,8 +416,8 @@ double FindLargeCodec(const Scene& scene, double exchange, Findings* findings) {
   finding.key = "[exchange] codec";
   finding.value = "int8";
   finding.advice =
-      "one byte a parameter learns as well; a run's codec stands, so in a branch of "
-      "it (`atoll run branch`) or in the next run";
+      "one byte a parameter learns as well; a run's codec never changes, so take it in a branch "
+      "(`atoll run branch`) or in the next run";
   scene.AddSeconds(std::move(finding), saved, findings);
   return exchange - saved;
 }
@@ -423,7 +445,7 @@ void FindFewSteps(const Scene& scene, double saved, double exchange, Findings* f
       wanted > kMostSteps
           ? "and a smaller codec, since beyond 500 steps a run learns less a token; in "
             "a branch (`atoll run branch`) or in the next run"
-          : "a run's steps stand, so in a branch of it (`atoll run branch`) or in the "
+          : "a run's steps never change, so take them in a branch (`atoll run branch`) or in the "
             "next run";
   scene.AddSeconds(std::move(finding), round * (now - kWantedExchangeShare), findings);
 }
@@ -463,7 +485,7 @@ void FindStraggler(const Scene& scene, Findings* findings) {
   for (const auto& one : ready) others.push_back(one.first);
   const double usual = MedianOf(others);
   if (seconds < kStraggler * usual) return;
-  // Who comes after the deadline is not waited for longer than that; its own work is late.
+  // The round does not wait for a peer longer than the deadline; the peer's own work is then late.
   const double waited = scene.times.round - scene.times.exchange - scene.times.audit - usual;
   const double late = peer->mean_share() > 0 ? 0 : scene.times.round / scene.trainers;
   RunFinding finding;
@@ -480,6 +502,34 @@ void FindStraggler(const Scene& scene, Findings* findings) {
   scene.AddSeconds(std::move(finding), std::max(std::min(seconds - usual, waited), late), findings);
 }
 
+// Reports one finding for each peer that others cannot reach, and one for each pair of two.
+void FindNoWay(const Scene& scene, Findings* findings) {
+  std::map<std::string, std::vector<const v1::ReachDoubt*>> doubts;
+  for (const v1::ReachDoubt& doubt : scene.status.doubts()) doubts[doubt.to()].push_back(&doubt);
+  for (const auto& [peer, of_peer] : doubts) {
+    std::vector<std::string> who;
+    double seconds = 0;
+    for (const v1::ReachDoubt* const doubt : of_peer) {
+      who.push_back(doubt->from().empty() ? "the coordinator" : doubt->from());
+      seconds = std::max(seconds, doubt->seconds());
+    }
+    const bool port = of_peer.size() > 1 || of_peer.front()->from().empty();
+    RunFinding finding;
+    finding.cause = "reach";
+    finding.peer = peer;
+    finding.what = absl::StrCat(absl::StrJoin(who, ", "), " cannot reach ", peer, " for ",
+                                FormatSeconds(seconds), Because(of_peer.front()->reason()));
+    finding.key = port ? "[peer] advertise" : "";
+    finding.value = port ? "none" : "";
+    finding.advice =
+        port
+            ? "or let its firewall pass the port that it advertises; it averages nothing until then"
+            : "look at the network between the two (a firewall, a route, an MTU); a third peer "
+              "averages for them meanwhile";
+    scene.Add(std::move(finding), kToBeTold, findings);
+  }
+}
+
 void FindSlowAudits(const Scene& scene, Findings* findings) {
   if (!scene.judged || scene.times.audit < kAuditShare * scene.times.round) return;
   RunFinding finding;
@@ -489,8 +539,8 @@ void FindSlowAudits(const Scene& scene, Findings* findings) {
   finding.key = "[exchange] audit_share";
   finding.value = "0";
   finding.advice =
-      "only where all peers are yours; else a smaller share than now. In a branch "
-      "(`atoll run branch`) or in the next run";
+      "only where all peers are yours; otherwise take a smaller share than now. Change it in a "
+      "branch (`atoll run branch`) or in the next run";
   scene.AddSeconds(std::move(finding), scene.times.audit, findings);
 }
 
@@ -527,8 +577,9 @@ std::vector<RunFinding> Diagnose(const v1::RunStatus& status) {
   if (status.has_seal()) return findings;  // nothing slows what is over
   const Scene scene(status);
   for (const auto find :
-       {FindWaiting, FindFullDisks, FindFailingWorkers, FindHeldBack, FindBadData, FindOffenders,
-        FindTooManyPeers, FindExchangeTime, FindStraggler, FindSlowAudits, FindWrongClocks}) {
+       {FindWaiting, FindFullDisks, FindSlowDisks, FindFailingWorkers, FindHeldBack, FindBadData,
+        FindOffenders, FindTooManyPeers, FindExchangeTime, FindStraggler, FindNoWay, FindSlowAudits,
+        FindWrongClocks}) {
     find(scene, &findings);
   }
   std::stable_sort(findings.begin(), findings.end(),

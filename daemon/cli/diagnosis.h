@@ -1,11 +1,12 @@
-// What slows a run: findings, each with its figure and a setting to change, made of what the
-// coordinator tells of the run.
+// Finds out what slows a run, from the coordinator's report about the run. Each finding has a
+// figure and, if possible, a setting to change.
 //
-// Costs are seconds of a round in which the run does not come nearer to its end, or the same share
-// of its peers' work that brings nothing, so that findings can be compared; the dearest comes
-// first. The time of the exchanges is shared out: what a slow line or link costs against the
-// others, then what a smaller codec would save, then what more inner steps would hide. No second
-// counts twice. How they are shown is in diagnosis_text.h. Pure functions, any thread.
+// So that findings can be compared, each has a cost in seconds per round: the seconds without
+// progress or, if peers' work is wasted, the same share of the round. The most expensive finding
+// comes first. The time of the exchanges is divided among causes so that no second counts twice:
+// first the extra time of a line or link that is slower than the others, then the time that a
+// smaller codec would save, then the time that more inner steps would hide. diagnosis_text.h shows
+// the findings. Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,33 +19,33 @@ namespace atolld {
 
 struct RunFinding {
   // "waiting", "disk", "link", "limits", "codec", "inner_steps", "straggler", "audits", "reducer",
-  // "noise", "data", "updates", "worker", "clock"
+  // "noise", "data", "updates", "worker", "clock", "reach"
   std::string cause;
-  std::string peer;    // whom it is about; empty: the whole run
+  std::string peer;    // the peer that the finding is about; empty if it is about the whole run
   std::string what;    // a sentence with the figure
-  double seconds = 0;  // what it costs, of a round
-  double share = 0;    // the same of the round's time, 0-1
-  std::string key;     // "[inner] steps"; empty: no key helps
-  std::string value;   // that it should have
+  double seconds = 0;  // the cost, in seconds per round
+  double share = 0;    // the cost as a share of the round's time, 0-1
+  std::string key;     // "[inner] steps"; empty if no key helps
+  std::string value;   // the value that the key should have
   std::string advice;  // what to do, in words
 };
 
-// The usual times of a round, of the last ones; zeros where none is known.
+// The usual times of a round, taken from the last rounds. A time that is unknown is zero.
 struct RoundTimes {
-  uint64_t rounds = 0;  // that they come from
+  uint64_t rounds = 0;  // the number of rounds that the times are taken from
   double round = 0;     // seconds, from commit to commit
-  double train = 0;     // mean over the contributors
+  double train = 0;     // the mean over the contributors
   double exchange = 0;
   double audit = 0;
 };
 RoundTimes UsualTimes(const v1::RunStatus& status);
 
-// With less nothing is said of times: the first rounds of a run, or of a new member, are no
-// measure.
+// With fewer rounds, Diagnose makes no findings about times, because the first rounds of a run or
+// of a new member are not typical.
 inline constexpr uint64_t kLeastRoundsToJudge = 3;
 
-// The dearest first; nothing: the run is healthy, as far as its rounds so far can tell. `status`
-// has the newest rounds.
+// Returns the findings, the most expensive first. Returns none if the rounds so far show no
+// problem. `status` must hold the newest rounds.
 std::vector<RunFinding> Diagnose(const v1::RunStatus& status);
 
 }  // namespace atolld

@@ -11,7 +11,7 @@
 namespace atolld {
 namespace {
 
-// A line of a config: what is no number stands in quotes.
+// Returns a line of a config; a value that is not a number is quoted.
 std::string ConfigLine(const RunFinding& finding) {
   if (finding.value.empty()) return finding.key;
   double number = 0;

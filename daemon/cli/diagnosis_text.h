@@ -1,6 +1,7 @@
-// How `atoll run diagnose` shows what slows a run (diagnosis.h): as JSON, or in lines of text.
+// Formats the findings about what slows a run (diagnosis.h) for `atoll run diagnose`, as JSON or as
+// lines of text.
 //
-// Pure functions, any thread.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,11 +12,12 @@
 
 namespace atolld {
 
-// The usual times of a round, and all findings; "healthy" is true only of a run that can be judged.
+// Returns the usual times of a round and all findings. "healthy" is true only if there are enough
+// rounds to judge the run.
 nlohmann::ordered_json DiagnosisJson(const v1::RunStatus& status);
 
-// The usual round first, then each finding with the config line to change and the advice; without
-// one, why there is none.
+// Returns lines with the usual times of a round, then each finding with the config line to change
+// and the advice. If there is no finding, a line says why.
 std::vector<std::string> DiagnosisText(const v1::RunStatus& status);
 
 }  // namespace atolld

@@ -13,7 +13,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/types/span.h"
-#include "membership/run/utilisation.h"
+#include "daemon/cli/figures.h"
+#include "membership/run/losses.h"
 
 namespace atolld {
 namespace {
@@ -22,25 +23,25 @@ using Labels = std::vector<prometheus::ClientMetric::Label>;
 using Families = std::vector<prometheus::MetricFamily>;
 using prometheus::MetricType;
 
-// 0 stands for a figure that was not measured.
-std::optional<double> Known(double value) {
-  return value == 0 ? std::nullopt : std::optional<double>(value);
+// Returns nothing for 0, which means not measured.
+template <typename T>
+std::optional<double> Known(T value) {
+  return value == 0 ? std::nullopt : std::optional<double>(static_cast<double>(value));
 }
-std::optional<double> Known(uint64_t value) { return Known(static_cast<double>(value)); }
-std::optional<double> Known(uint32_t value) { return Known(static_cast<double>(value)); }
 
 std::optional<double> Whole(uint64_t value) { return static_cast<double>(value); }
 
-// One series of whatever it is about.
+// One series of a process that a run's status does not report (figures.h has those that it
+// reports).
 template <typename Of>
 struct Metric {
-  const char* name;
+  const char* metric;
   MetricType type;
-  const char* help;
+  const char* what;
   std::optional<double> (*value)(const Of&);
 };
 
-// Which of a few states something is in: one series, of value 1, whose label `label` names it.
+// The present one of a few states: one series, of value 1, whose label `label` names the state.
 template <typename Of>
 struct StateMetric {
   const char* name;
@@ -49,16 +50,7 @@ struct StateMetric {
   absl::string_view (*state)(const Of&);
 };
 
-const v1::RoundRecord& LastRound(const v1::RunStatus& status) {
-  return status.rounds().empty() ? v1::RoundRecord::default_instance() : *status.rounds().rbegin();
-}
-
-const v1::EvaluationRecord& LastEvaluation(const v1::RunStatus& status) {
-  return status.evaluations().empty() ? v1::EvaluationRecord::default_instance()
-                                      : *status.evaluations().rbegin();
-}
-
-// Whoever tells it may tell anything.
+// Returns "other" for an unknown word, because a peer may send any.
 template <size_t n>
 absl::string_view OneOf(const absl::string_view (&known)[n], absl::string_view told) {
   return std::find(std::begin(known), std::end(known), told) == std::end(known) ? "other" : told;
@@ -71,17 +63,6 @@ absl::string_view PhaseOf(const v1::PeerProgress& progress) {
   return OneOf(kPeerPhases, progress.phase());
 }
 
-// Of a share that is not known no bytes are told either.
-std::optional<double> HiddenBytes(const v1::Utilisation& utilisation) {
-  if (!TrainedShare(utilisation)) return std::nullopt;
-  return static_cast<double>(utilisation.hidden_bytes());
-}
-
-std::optional<double> WaitedBytes(const v1::Utilisation& utilisation) {
-  if (!TrainedShare(utilisation)) return std::nullopt;
-  return static_cast<double>(utilisation.waited_bytes());
-}
-
 bool IsHeardOf(const v1::PeerStatus& peer) {
   const std::string& state = peer.member().state();
   return state == "live" || state == "joining" || state == "suspect";
@@ -90,131 +71,9 @@ bool IsHeardOf(const v1::PeerStatus& peer) {
 constexpr MetricType kGauge = MetricType::Gauge;
 constexpr MetricType kCounter = MetricType::Counter;
 
-constexpr Metric<v1::RunStatus> kRunMetrics[] = {
-    {"atoll_run_version", kGauge, "Newest committed version of the model",
-     [](const v1::RunStatus& run) { return Whole(run.version()); }},
-    {"atoll_run_rounds", kGauge, "Versions to commit before the run is sealed",
-     [](const v1::RunStatus& run) { return Whole(run.spec().rounds()); }},
-    {"atoll_run_parameters", kGauge, "Parameters of the model",
-     [](const v1::RunStatus& run) { return Whole(run.parameters()); }},
-    {"atoll_run_tokens_total", kCounter, "Training tokens in committed rounds",
-     [](const v1::RunStatus& run) { return Whole(run.tokens()); }},
-    {"atoll_run_elapsed_seconds", kGauge, "Time since the first round began",
-     [](const v1::RunStatus& run) { return std::optional<double>(run.elapsed_seconds()); }},
-    {"atoll_run_epoch", kGauge, "Epoch of the coordinator: one more with each of its starts",
-     [](const v1::RunStatus& run) { return Whole(run.epoch()); }},
-    {"atoll_run_paused", kGauge, "1 while an operator has paused it",
-     [](const v1::RunStatus& run) { return Whole(run.paused() ? 1 : 0); }},
-    {"atoll_run_waiting", kGauge, "1 while it waits for something",
-     [](const v1::RunStatus& run) { return Whole(run.phase() == "waiting" ? 1 : 0); }},
-    {"atoll_run_sealed", kGauge, "1 once it is sealed",
-     [](const v1::RunStatus& run) { return Whole(run.has_seal() ? 1 : 0); }},
-    {"atoll_run_train_loss", kGauge, "Mean training loss of the newest round",
-     [](const v1::RunStatus& run) { return Known(LastRound(run).train_loss()); }},
-    {"atoll_run_validation_loss", kGauge, "Validation loss of the newest version that has one",
-     [](const v1::RunStatus& run) {
-       return run.evaluations().empty() ? std::nullopt
-                                        : std::optional<double>(run.evaluations().rbegin()->loss());
-     }},
-    {"atoll_run_own_loss_mean", kGauge, "Mean loss of the parties on what each has held out",
-     [](const v1::RunStatus& run) { return Known(LastEvaluation(run).own_mean()); }},
-    {"atoll_run_own_loss_tenth", kGauge, "10th percentile of the parties' own losses",
-     [](const v1::RunStatus& run) { return Known(LastEvaluation(run).own_tenth()); }},
-    {"atoll_run_own_loss_ninetieth", kGauge, "90th percentile of the parties' own losses",
-     [](const v1::RunStatus& run) { return Known(LastEvaluation(run).own_ninetieth()); }},
-    {"atoll_run_own_loss_parties", kGauge, "Parties that have told a loss of their own",
-     [](const v1::RunStatus& run) { return Known(LastEvaluation(run).own_parties()); }},
-    {"atoll_run_round_parties", kGauge, "Parties behind the peers of the newest round",
-     [](const v1::RunStatus& run) { return Known(LastRound(run).parties()); }},
-    {"atoll_run_round_contributors", kGauge, "Peers whose updates count in the newest round",
-     [](const v1::RunStatus& run) { return Known(LastRound(run).contributors()); }},
-    {"atoll_run_round_train_seconds", kGauge, "Inner steps of the newest round, mean of its peers",
-     [](const v1::RunStatus& run) { return Known(LastRound(run).train_seconds()); }},
-    {"atoll_run_round_exchange_seconds", kGauge, "Exchange of the newest round",
-     [](const v1::RunStatus& run) { return Known(LastRound(run).exchange_seconds()); }},
-    {"atoll_run_round_predicted_seconds", kGauge, "What that exchange was predicted to take",
-     [](const v1::RunStatus& run) { return Known(LastRound(run).predicted_seconds()); }},
-    {"atoll_run_round_audit_seconds", kGauge, "Audit of the newest round",
-     [](const v1::RunStatus& run) {  // none may take no time at all, which is known too
-       const v1::RoundRecord& last = LastRound(run);
-       return last.exchange_seconds() > 0 ? std::optional<double>(last.audit_seconds())
-                                          : std::nullopt;
-     }},
-    {"atoll_run_round_utilisation_ratio", kGauge,
-     "Share of its peers' time that was inner steps, of the newest round",
-     [](const v1::RunStatus& run) { return TrainedShare(LastRound(run).utilisation()); }},
-    {"atoll_run_round_hidden_bytes", kGauge,
-     "Bytes of the exchange before the newest round's that passed while workers trained",
-     [](const v1::RunStatus& run) { return HiddenBytes(LastRound(run).utilisation()); }},
-    {"atoll_run_round_waited_bytes", kGauge, "The same while workers waited",
-     [](const v1::RunStatus& run) { return WaitedBytes(LastRound(run).utilisation()); }},
-    {"atoll_run_noise_scale_tokens", kGauge, "Gradient noise scale",
-     [](const v1::RunStatus& run) { return Known(run.noise().tokens()); }},
-    {"atoll_run_privacy_epsilon", kGauge, "Epsilon of differential privacy that is spent",
-     [](const v1::RunStatus& run) { return Known(LastRound(run).epsilon()); }},
-    {"atoll_run_predicted_end_timestamp_seconds", kGauge,
-     "When it will be sealed at the pace of recent rounds, Unix time",
-     [](const v1::RunStatus& run) { return Known(run.predicted_end_unix_seconds()); }},
-};
-
 constexpr StateMetric<v1::RunStatus> kRunStates[] = {
     {"atoll_run_phase", "1 for the phase that it is in, the label `phase`", "phase",
      [](const v1::RunStatus& run) -> absl::string_view { return run.phase(); }},
-};
-
-constexpr Metric<v1::LinkStatus> kLinkMetrics[] = {
-    {"atoll_link_predicted_bytes_per_second", kGauge,
-     "What the newest plan counted on between two regions, the labels `from` and `to`",
-     [](const v1::LinkStatus& link) { return Known(link.predicted_bytes_per_second()); }},
-    {"atoll_link_measured_bytes_per_second", kGauge, "What the newest exchange has shown there",
-     [](const v1::LinkStatus& link) { return Known(link.measured_bytes_per_second()); }},
-    {"atoll_link_latency_seconds", kGauge, "How long a byte takes there",
-     [](const v1::LinkStatus& link) { return Known(link.seconds()); }},
-};
-
-// What the coordinator knows of a peer.
-constexpr Metric<v1::PeerStatus> kPeerMetrics[] = {
-    {"atoll_peer_up", kGauge, "1 while the coordinator hears of it",
-     [](const v1::PeerStatus& peer) { return Whole(peer.member().state() == "live" ? 1 : 0); }},
-    {"atoll_peer_rounds_total", kCounter, "Rounds that it contributed to",
-     [](const v1::PeerStatus& peer) { return Whole(peer.rounds_contributed()); }},
-    {"atoll_peer_tokens_total", kCounter, "Its training tokens in committed rounds",
-     [](const v1::PeerStatus& peer) { return Whole(peer.tokens()); }},
-    {"atoll_peer_mean_share_ratio", kGauge, "Share of its weight in the newest round's mean",
-     [](const v1::PeerStatus& peer) { return std::optional<double>(peer.mean_share()); }},
-    {"atoll_peer_ready_seconds", kGauge,
-     "From the start of its training to its update in the newest round",
-     [](const v1::PeerStatus& peer) { return Known(peer.ready_seconds()); }},
-    {"atoll_peer_utilisation_ratio", kGauge,
-     "Share of the time that was inner steps, of its newest update",
-     [](const v1::PeerStatus& peer) { return TrainedShare(peer.utilisation()); }},
-    {"atoll_peer_hidden_bytes", kGauge,
-     "Bytes that it exchanged while its worker trained, of its newest update",
-     [](const v1::PeerStatus& peer) { return HiddenBytes(peer.utilisation()); }},
-    {"atoll_peer_waited_bytes", kGauge, "The same while its worker waited",
-     [](const v1::PeerStatus& peer) { return WaitedBytes(peer.utilisation()); }},
-    {"atoll_peer_up_bytes_per_second", kGauge, "The most that its line was seen to send",
-     [](const v1::PeerStatus& peer) { return Known(peer.up_bytes_per_second()); }},
-    {"atoll_peer_down_bytes_per_second", kGauge, "The most that its line was seen to receive",
-     [](const v1::PeerStatus& peer) { return Known(peer.down_bytes_per_second()); }},
-    {"atoll_peer_up_cap_bytes_per_second", kGauge, "What its owner lets it send",
-     [](const v1::PeerStatus& peer) { return Known(peer.up_cap_bytes_per_second()); }},
-    {"atoll_peer_down_cap_bytes_per_second", kGauge, "What its owner lets it receive",
-     [](const v1::PeerStatus& peer) { return Known(peer.down_cap_bytes_per_second()); }},
-    {"atoll_peer_updates_refused_total", kCounter, "Chunks and updates of it that were refused",
-     [](const v1::PeerStatus& peer) { return Whole(peer.updates_refused()); }},
-    {"atoll_peer_updates_clipped_total", kCounter, "Updates of it that were scaled down",
-     [](const v1::PeerStatus& peer) { return Whole(peer.updates_clipped()); }},
-    {"atoll_peer_data_refused_total", kCounter,
-     "Updates of it that were not finite, or losses far above the others'",
-     [](const v1::PeerStatus& peer) { return Whole(peer.data_refused()); }},
-    {"atoll_peer_audits_failed_total", kCounter, "Means that it made and that an audit found wrong",
-     [](const v1::PeerStatus& peer) { return Whole(peer.audits_failed()); }},
-    {"atoll_peer_suspicions_total", kCounter,
-     "Audits that named it or another, with no way to decide",
-     [](const v1::PeerStatus& peer) { return Whole(peer.suspicions()); }},
-    {"atoll_peer_worker_failures", kGauge, "How often in a row its worker has ended",
-     [](const v1::PeerStatus& peer) { return Whole(peer.worker_failures()); }},
 };
 
 constexpr absl::string_view kMemberStates[] = {"joining", "live", "suspect",
@@ -225,40 +84,12 @@ constexpr StateMetric<v1::PeerStatus> kPeerStates[] = {
      [](const v1::PeerStatus& peer) { return OneOf(kMemberStates, peer.member().state()); }},
 };
 
-// What a peer told of itself.
-constexpr Metric<v1::PeerStatus> kToldMetrics[] = {
-    {"atoll_peer_version", kGauge, "Version of the model that it holds",
-     [](const v1::PeerStatus& peer) { return Whole(peer.progress().version()); }},
-    {"atoll_peer_tokens_per_second", kGauge, "Speed of its inner steps",
-     [](const v1::PeerStatus& peer) { return Known(peer.progress().tokens_per_second()); }},
-    {"atoll_peer_train_seconds_total", kCounter, "Its inner steps, since its daemon began",
-     [](const v1::PeerStatus& peer) {
-       return std::optional<double>(peer.progress().train_seconds());
-     }},
-    {"atoll_peer_exchange_sent_bytes_total", kCounter,
-     "Bytes that it sent in exchanges, since its daemon began",
-     [](const v1::PeerStatus& peer) { return Whole(peer.progress().exchange_bytes_sent()); }},
-    {"atoll_peer_exchange_received_bytes_total", kCounter,
-     "Bytes that it received in exchanges, since its daemon began",
-     [](const v1::PeerStatus& peer) { return Whole(peer.progress().exchange_bytes_received()); }},
-    {"atoll_peer_resident_bytes", kGauge, "Memory of its daemon",
-     [](const v1::PeerStatus& peer) { return Known(peer.progress().resident_bytes()); }},
-    {"atoll_peer_disk_free_bytes", kGauge, "Left on the disk of its replica",
-     [](const v1::PeerStatus& peer) { return Known(peer.progress().disk_free_bytes()); }},
-    {"atoll_peer_memory_available_bytes", kGauge, "Memory that its machine has left",
-     [](const v1::PeerStatus& peer) { return Known(peer.progress().memory_available_bytes()); }},
-    {"atoll_peer_clock_offset_seconds", kGauge, "Its clock minus the coordinator's",
-     [](const v1::PeerStatus& peer) { return Known(peer.clock_offset_seconds()); }},
-    {"atoll_peer_held_back", kGauge, "1 while it does not train by its owner's will",
-     [](const v1::PeerStatus& peer) { return Whole(peer.progress().held_back().empty() ? 0 : 1); }},
-};
-
 constexpr StateMetric<v1::PeerStatus> kToldStates[] = {
     {"atoll_peer_phase", "1 for what it does, the label `phase`", "phase",
      [](const v1::PeerStatus& peer) { return PhaseOf(peer.progress()); }},
 };
 
-// What a daemon knows of itself.
+// The figures that a daemon knows about itself.
 constexpr Metric<DaemonFigures> kDaemonMetrics[] = {
     {"atoll_daemon_connected", kGauge, "1 while it has a session with the coordinator",
      [](const DaemonFigures& daemon) { return Whole(daemon.connected ? 1 : 0); }},
@@ -274,13 +105,15 @@ constexpr Metric<DaemonFigures> kDaemonMetrics[] = {
      [](const DaemonFigures& daemon) { return Whole(daemon.tokens); }},
     {"atoll_daemon_tokens_per_second", kGauge, "Speed of its inner steps",
      [](const DaemonFigures& daemon) { return Known(daemon.progress.tokens_per_second()); }},
-    {"atoll_daemon_train_seconds_total", kCounter, "Its inner steps",
+    {"atoll_daemon_train_seconds_total", kCounter, "Its inner steps in this run",
      [](const DaemonFigures& daemon) {
        return std::optional<double>(daemon.progress.train_seconds());
      }},
-    {"atoll_daemon_exchange_sent_bytes_total", kCounter, "Bytes that it sent in exchanges",
+    {"atoll_daemon_exchange_sent_bytes_total", kCounter,
+     "Bytes that it sent in exchanges of this run",
      [](const DaemonFigures& daemon) { return Whole(daemon.progress.exchange_bytes_sent()); }},
-    {"atoll_daemon_exchange_received_bytes_total", kCounter, "Bytes that it received in exchanges",
+    {"atoll_daemon_exchange_received_bytes_total", kCounter,
+     "Bytes that it received in exchanges of this run",
      [](const DaemonFigures& daemon) { return Whole(daemon.progress.exchange_bytes_received()); }},
     {"atoll_daemon_worker_restarts_total", kCounter, "How often its worker was started again",
      [](const DaemonFigures& daemon) { return Whole(daemon.worker_restarts); }},
@@ -301,7 +134,7 @@ constexpr Metric<ProcessFigures> kProcessMetrics[] = {
     {"process_virtual_memory_bytes", kGauge, "Its address space",
      [](const ProcessFigures& process) { return Known(process.virtual_bytes); }},
     {"process_cpu_seconds_total", kCounter, "Processor time of all its threads",
-     [](const ProcessFigures& process) { return std::optional<double>(process.cpu_seconds); }},
+     [](const ProcessFigures& process) { return Known(process.cpu_seconds); }},
     {"process_start_time_seconds", kGauge, "When it began, Unix time",
      [](const ProcessFigures& process) { return Known(process.started_unix_seconds); }},
     {"process_open_fds", kGauge, "Files and connections that it has open",
@@ -321,7 +154,7 @@ constexpr Metric<ProcessFigures> kProcessMetrics[] = {
 constexpr char kBuildInfo[] = "atoll_build_info";
 constexpr char kBuildInfoHelp[] = "Always 1; the label `version` is the software's";
 
-// By the words of who holds it back; the first that fits.
+// The reasons by the words of the text that names what holds the peer back; the first match counts.
 constexpr struct {
   const char* words;
   const char* reason;
@@ -353,17 +186,27 @@ void AddFamily(prometheus::MetricFamily family, Families* families) {
   if (!family.metric.empty()) families->push_back(std::move(family));
 }
 
-// What there is of one kind, each with its labels.
+// The subjects of one kind, each with its labels.
 template <typename Of>
 using Subjects = std::vector<std::pair<const Of*, Labels>>;
 
 template <typename Of>
-void AddMetrics(absl::Span<const Metric<Of>> metrics, const Subjects<Of>& subjects,
-                Families* families) {
-  for (const Metric<Of>& metric : metrics) {
-    prometheus::MetricFamily family = Family(metric.name, metric.help, metric.type);
+MetricType TypeOf(const Metric<Of>& metric) {
+  return metric.type;
+}
+template <typename Of>
+MetricType TypeOf(const Figure<Of>& figure) {
+  return absl::EndsWith(figure.metric, "_total") ? kCounter : kGauge;
+}
+
+// `Line` is a Metric or a Figure of the subjects.
+template <typename Line, typename Of>
+void AddMetrics(absl::Span<const Line> lines, const Subjects<Of>& subjects, Families* families) {
+  for (const Line& line : lines) {
+    if (line.metric == nullptr) continue;
+    prometheus::MetricFamily family = Family(line.metric, line.what, TypeOf(line));
     for (const auto& [of, labels] : subjects) {
-      const std::optional<double> value = metric.value(*of);
+      const std::optional<double> value = line.value(*of);
       if (value.has_value()) AddSample(*value, labels, &family);
     }
     AddFamily(std::move(family), families);
@@ -384,15 +227,16 @@ void AddStates(absl::Span<const StateMetric<Of>> metrics, const Subjects<Of>& su
   }
 }
 
-template <typename Of>
-void AddNames(absl::Span<const Metric<Of>> metrics, std::vector<MetricName>* names) {
-  for (const Metric<Of>& metric : metrics) {
-    names->push_back({metric.name, metric.type == kCounter ? "counter" : "gauge", metric.help});
+template <typename Line>
+void AddNames(absl::Span<const Line> lines, std::vector<MetricName>* names) {
+  for (const Line& line : lines) {
+    if (line.metric == nullptr) continue;
+    names->push_back({line.metric, TypeOf(line) == kCounter ? "counter" : "gauge", line.what});
   }
 }
 
 template <typename Of>
-void AddNames(absl::Span<const StateMetric<Of>> metrics, std::vector<MetricName>* names) {
+void AddStateNames(absl::Span<const StateMetric<Of>> metrics, std::vector<MetricName>* names) {
   for (const StateMetric<Of>& metric : metrics) {
     names->push_back({metric.name, "gauge", metric.help});
   }
@@ -408,20 +252,22 @@ std::string TextOf(const Families& families) {
 
 std::vector<MetricName> RunMetricNames() {
   std::vector<MetricName> names;
-  AddNames(absl::MakeConstSpan(kRunMetrics), &names);
-  AddNames(absl::MakeConstSpan(kRunStates), &names);
-  AddNames(absl::MakeConstSpan(kLinkMetrics), &names);
-  AddNames(absl::MakeConstSpan(kPeerMetrics), &names);
-  AddNames(absl::MakeConstSpan(kPeerStates), &names);
-  AddNames(absl::MakeConstSpan(kToldMetrics), &names);
-  AddNames(absl::MakeConstSpan(kToldStates), &names);
+  AddNames(RunFigures(), &names);
+  AddNames(RoundFigures(), &names);
+  AddNames(EvaluationFigures(), &names);
+  AddStateNames(absl::MakeConstSpan(kRunStates), &names);
+  AddNames(LinkFigures(), &names);
+  AddNames(PeerFigures(), &names);
+  AddStateNames(absl::MakeConstSpan(kPeerStates), &names);
+  AddNames(ToldFigures(), &names);
+  AddStateNames(absl::MakeConstSpan(kToldStates), &names);
   return names;
 }
 
 std::vector<MetricName> DaemonMetricNames() {
   std::vector<MetricName> names;
   AddNames(absl::MakeConstSpan(kDaemonMetrics), &names);
-  AddNames(absl::MakeConstSpan(kDaemonStates), &names);
+  AddStateNames(absl::MakeConstSpan(kDaemonStates), &names);
   names.push_back({kHeldBack, "gauge", kHeldBackHelp});
   return names;
 }
@@ -449,13 +295,23 @@ std::string Exposition(const v1::RunStatus& status) {
     peers.push_back({&peer, labels});
     if (IsHeardOf(peer)) heard_of.push_back({&peer, labels});
   }
+  Subjects<v1::RoundRecord> round;
+  if (!status.rounds().empty()) round.push_back({&*status.rounds().rbegin(), {{"run", run}}});
+  Subjects<v1::EvaluationRecord> evaluation;
+  for (auto one = status.evaluations().rbegin(); one != status.evaluations().rend(); ++one) {
+    if (!EvaluatedLoss(*one)) continue;
+    evaluation.push_back({&*one, {{"run", run}}});
+    break;
+  }
   Families families;
-  AddMetrics(absl::MakeConstSpan(kRunMetrics), {{&status, {{"run", run}}}}, &families);
+  AddMetrics(RunFigures(), Subjects<v1::RunStatus>{{&status, {{"run", run}}}}, &families);
+  AddMetrics(RoundFigures(), round, &families);
+  AddMetrics(EvaluationFigures(), evaluation, &families);
   AddStates(absl::MakeConstSpan(kRunStates), {{&status, {{"run", run}}}}, &families);
-  AddMetrics(absl::MakeConstSpan(kLinkMetrics), links, &families);
-  AddMetrics(absl::MakeConstSpan(kPeerMetrics), peers, &families);
+  AddMetrics(LinkFigures(), links, &families);
+  AddMetrics(PeerFigures(), peers, &families);
   AddStates(absl::MakeConstSpan(kPeerStates), peers, &families);
-  AddMetrics(absl::MakeConstSpan(kToldMetrics), heard_of, &families);
+  AddMetrics(ToldFigures(), heard_of, &families);
   AddStates(absl::MakeConstSpan(kToldStates), heard_of, &families);
   return TextOf(families);
 }
@@ -466,7 +322,8 @@ std::string DaemonExposition(const DaemonFigures& figures) {
                          {"region", figures.region},
                          {"role", figures.role}};
   Families families;
-  AddMetrics(absl::MakeConstSpan(kDaemonMetrics), {{&figures, labels}}, &families);
+  AddMetrics(absl::MakeConstSpan(kDaemonMetrics), Subjects<DaemonFigures>{{&figures, labels}},
+             &families);
   AddStates(absl::MakeConstSpan(kDaemonStates), {{&figures, labels}}, &families);
   prometheus::MetricFamily held_back = Family(kHeldBack, kHeldBackHelp, kGauge);
   const char* const present = HeldBackReason(figures.progress.held_back());
@@ -482,7 +339,8 @@ std::string DaemonExposition(const DaemonFigures& figures) {
 
 std::string ProcessExposition(const ProcessFigures& figures) {
   Families families;
-  AddMetrics(absl::MakeConstSpan(kProcessMetrics), {{&figures, {}}}, &families);
+  AddMetrics(absl::MakeConstSpan(kProcessMetrics), Subjects<ProcessFigures>{{&figures, {}}},
+             &families);
   prometheus::MetricFamily info = Family(kBuildInfo, kBuildInfoHelp, kGauge);
   AddSample(1, {{"version", ATOLL_VERSION}}, &info);
   AddFamily(std::move(info), &families);

@@ -1,9 +1,10 @@
-// What Prometheus reads (text format 0.0.4): how a run stands, how a peer's daemon does, and what
-// either process uses. Base units, `_total` for what only grows, the labels run, peer, region,
-// role.
+// Metrics for Prometheus (text format 0.0.4): the state of a run, the state of a peer's daemon, and
+// the resources that either process uses. Units are base units, names of counters end in `_total`,
+// and the labels are run, peer, region and role.
 //
-// A figure that is not known yet is left out. What a peer tells makes no label: nobody but the
-// coordinator adds series. docs/metrics.md lists the names. Pure, any thread.
+// A figure that is not known yet is left out. Free text of a peer never becomes a label; its name
+// and its region do, and both are checked ids. docs/metrics.md lists the names of the metrics.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,39 +18,40 @@
 
 namespace atolld {
 
-// One that can be printed, for docs/metrics.md.
+// The description of a metric, for docs/metrics.md.
 struct MetricName {
   std::string name;
   std::string type;  // "gauge", "counter"
   std::string help;
 };
-std::vector<MetricName> RunMetricNames();      // of Exposition
-std::vector<MetricName> DaemonMetricNames();   // of DaemonExposition
-std::vector<MetricName> ProcessMetricNames();  // of ProcessExposition
+std::vector<MetricName> RunMetricNames();      // the metrics of Exposition
+std::vector<MetricName> DaemonMetricNames();   // the metrics of DaemonExposition
+std::vector<MetricName> ProcessMetricNames();  // the metrics of ProcessExposition
 
-// `status`: as ShowRun gives it; of its rounds and evaluations the newest count. What a peer told
-// of itself is left out once it is not heard of any more.
+// Returns the metrics of a run. `status` is the answer of ShowRun; its newest rounds and
+// evaluations are used. The figures that a peer reports about itself are left out unless its state
+// is live, joining or suspect.
 std::string Exposition(const v1::RunStatus& status);
 
-// A peer's daemon, as it knows itself.
+// The figures that a peer's daemon has about itself.
 struct DaemonFigures {
-  std::string run;  // empty: it has not been told of one yet
+  std::string run;  // empty until the daemon knows its run
   std::string peer;
   std::string region;
-  std::string role;        // as in Hello
-  bool connected = false;  // to the coordinator
+  std::string role;        // the role in its Hello
+  bool connected = false;  // true if it is connected to the coordinator
   v1::PeerProgress progress;
-  uint64_t tokens = 0;           // of training that was finished, since the daemon's start
+  uint64_t tokens = 0;           // tokens of finished rounds of training since the daemon's start
   uint64_t worker_restarts = 0;  // since the daemon's start
 };
 std::string DaemonExposition(const DaemonFigures& figures);
 
-// The same for both kinds of process.
+// Returns the metrics that a coordinator and a peer's daemon both have.
 std::string ProcessExposition(const ProcessFigures& figures);
 
-// Why a peer does not train by its owner's will, as one of a few words: "order", "hours",
-// "battery", "in_use", "heat", "others", "memory", "disk", "network", "other". `held_back`: as in
-// PeerProgress; empty: nullptr.
+// Returns the reason why the owner's limits keep a peer from training, as one of these words:
+// "order", "hours", "battery", "in_use", "heat", "others", "memory", "disk", "network", "other".
+// `held_back` is the text in PeerProgress; returns nullptr if it is empty.
 const char* HeldBackReason(absl::string_view held_back);
 
 }  // namespace atolld

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/base/names.h"
+#include "compression/base/number_words.h"
 
 namespace atolld {
 namespace {
@@ -42,7 +43,7 @@ std::string FormatBytes(double bytes) {
                                      : absl::StrFormat("%.1f %s", bytes, units[unit]);
 }
 
-// In bits, as lines are sold.
+// Uses bits, as line speeds are advertised.
 std::string FormatBitRate(double bytes_per_second) {
   if (bytes_per_second <= 0) return "-";
   const double megabits = 8e-6 * bytes_per_second;
@@ -66,6 +67,8 @@ std::string FormatSeconds(double seconds) {
 std::string FormatFigure(double seconds) { return absl::StrFormat("%.3g s", seconds); }
 
 std::string FormatShare(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
+
+std::string FormatPercent(double share) { return absl::StrCat(NumberText(100 * share, 1), " %"); }
 
 std::string FormatRatio(double ratio) {
   return ratio >= 99.95 ? absl::StrFormat("%.0fx", ratio) : absl::StrFormat("%.1fx", ratio);
@@ -142,7 +145,7 @@ std::string ShellCommand(const std::vector<std::string>& arguments) {
 }
 
 std::string FormatMeasured(double value, int decimals, absl::string_view unit) {
-  return value == 0 ? "-" : absl::StrFormat("%.*f%s", decimals, value, unit);
+  return value == 0 ? "-" : absl::StrCat(NumberText(value, decimals), unit);
 }
 
 }  // namespace atolld

@@ -23,7 +23,8 @@ namespace {
 
 constexpr char kNodes[] = "ATOLL_LAB_NODES";
 constexpr char kLab[] = "ATOLL_LAB";
-// From the folder of the binaries: as packages have them, and build/PRESET/bin of the source tree.
+// Relative to the folder of the binaries: as packages install them, and build/PRESET/bin of the
+// source tree.
 constexpr const char* kLabs[] = {"../lib/atoll/lab/lab", "../../../tests/wan/lab"};
 constexpr const char* kLineFolders[] = {".", "../lib/atoll"};
 constexpr char kLines[] = "atoll-wan";
@@ -56,7 +57,7 @@ absl::StatusOr<std::string> FindLab() {
       kLab, " names another"));
 }
 
-// The folder of the program that is the lines.
+// Returns the folder of the program that simulates the lines.
 absl::StatusOr<std::string> FindLines() {
   for (const char* const place : kLineFolders) {
     const std::string folder = absl::StrCat(ProgramFolder(), "/", place);
@@ -76,7 +77,7 @@ absl::Status FindProgram(const std::string& name, const char* package) {
       absl::StrCat("the lab needs the program ", name, " (Debian: ", package, ")"));
 }
 
-// The kernel's word, from a child that ends at once: a container's root may be refused.
+// Asks the kernel, from a child that ends immediately: a container's root may be refused.
 absl::Status TryNamespaces() {
   const pid_t child = fork();
   if (child < 0) return absl::UnavailableError(absl::StrCat("fork: ", std::strerror(errno)));

@@ -1,11 +1,12 @@
-// The lab (tests/wan/README.md) as a command of ours enters it: private namespaces of this machine
-// with a node a peer, between which packets take as long, and get lost as often, as a topology
-// says.
+// Lets commands of Atoll use the lab (tests/wan/README.md). The lab consists of private network
+// namespaces of this machine with a node for each peer. Packets between nodes are delayed and lost
+// as a topology file says.
 //
-// A program that is to run there becomes the lab, which makes the network and calls the program
-// once more, as it was called. The lab tells it of its nodes by ATOLL_LAB_NODES, "NAME=ADDRESS
-// ...". When the lab's process ends, however it ends, the kernel ends all that runs in there and
-// takes the network away. Needs root. One thread; blocking.
+// A program that is to run in the lab is replaced by the lab's program, which makes the network and
+// calls the first program again with the same arguments. The variable ATOLL_LAB_NODES then lists
+// the nodes: "NAME=ADDRESS ...". When the lab's process ends for any reason, the kernel ends
+// everything that runs inside and removes the network. Needs root. Its calls block. Used by one
+// thread.
 #pragma once
 
 #include <map>
@@ -16,29 +17,31 @@
 
 namespace atolld {
 
-// The node that stands beside the peers.
+// The name of the coordinator's node, which is added to the nodes of the peers.
 inline constexpr char kLabCoordinator[] = "coordinator";
 
-// The lab runs this process.
+// Returns true if this process runs in a lab.
 bool InLab();
 
-// The addresses of its nodes, by name; none outside.
+// Returns the addresses of the lab's nodes by name, or an empty map outside a lab.
 std::map<std::string, std::string> LabNodes();
 
-// What a command begins with that is to run on that node.
+// Returns the words to put before a command so that it runs on this node.
 std::vector<std::string> OnLabNode(const std::string& node);
 
-// Whether this machine can hold a lab. PERMISSION_DENIED: this process may not make namespaces.
-// UNAVAILABLE: what is missing, and which Debian package has it.
+// Returns OK if a lab can be made on this machine. Fails with PERMISSION_DENIED if this process may
+// not make namespaces, and with UNAVAILABLE if a program is missing; the message names it and its
+// Debian package.
 absl::Status CheckLab();
 
 struct LabCall {
   std::string topology;
-  std::string node;    // on which the program runs; empty: beside them, where none can be dialled
-  bool quiet = false;  // the lab does not tell at its end what each line has carried
+  // The node on which the program runs; if empty, outside, where it cannot dial any node.
+  std::string node;
+  bool quiet = false;  // true if the lab prints no report at its end of what each line has carried
 };
 
-// Becomes the lab. Returns only if that cannot be, with CheckLab's errors.
+// Replaces this program by the lab's. Returns only if that fails, with the errors of CheckLab.
 absl::Status EnterLab(const LabCall& call);
 
 }  // namespace atolld

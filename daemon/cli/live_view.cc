@@ -1,20 +1,24 @@
 #include "daemon/cli/live_view.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/base/names.h"
+#include "compression/base/number_words.h"
 #include "compression/base/words.h"
+#include "daemon/cli/figures.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
-#include "membership/run/ending.h"
 #include "membership/run/ledger.h"
+#include "membership/run/losses.h"
 
 namespace atolld {
 namespace {
@@ -34,7 +38,8 @@ std::string Bar(double share, Charset charset) {
   return bar;
 }
 
-std::string Loss(double loss) { return loss > 0 ? absl::StrFormat("%.3f", loss) : "-"; }
+// 0 means an unknown loss; a user's own model may have a negative one.
+std::string Loss(double loss) { return FormatMeasured(loss, 3); }
 
 std::string RoundLine(const RunHistory& history, double elapsed_seconds, Charset charset) {
   const v1::RunStatus& status = history.newest();
@@ -52,20 +57,18 @@ std::string RoundLine(const RunHistory& history, double elapsed_seconds, Charset
 }
 
 std::string LossLine(const RunHistory& history) {
-  const auto& evaluations = history.evaluations();
-  std::string line = "validation loss ";
-  if (evaluations.empty()) {
-    line += "-";
-  } else if (evaluations.size() == 1) {
-    line += Loss(evaluations.begin()->second.loss());
-  } else {
-    absl::StrAppend(&line, Loss(evaluations.begin()->second.loss()), " -> ",
-                    Loss(evaluations.rbegin()->second.loss()));
+  std::vector<const v1::EvaluationRecord*> known;
+  for (const auto& [version, evaluation] : history.evaluations()) {
+    if (EvaluatedLoss(evaluation)) known.push_back(&evaluation);
   }
-  if (!evaluations.empty() && evaluations.rbegin()->second.own_parties() > 0) {
-    const v1::EvaluationRecord& last = evaluations.rbegin()->second;
-    absl::StrAppend(&line, "   of parties ", Loss(last.own_mean()), " (80 % within ",
-                    Loss(last.own_tenth()), " to ", Loss(last.own_ninetieth()), ")");
+  std::string line = absl::StrCat("validation loss ", known.empty() ? "-" : "");
+  if (!known.empty()) absl::StrAppend(&line, NumberText(known.front()->loss(), 3));
+  if (known.size() > 1) absl::StrAppend(&line, " -> ", NumberText(known.back()->loss(), 3));
+  if (!known.empty() && known.back()->own_parties() > 0) {
+    const v1::EvaluationRecord& last = *known.back();
+    absl::StrAppend(&line, "   of parties ", NumberText(last.own_mean(), 3), " (80 % within ",
+                    NumberText(last.own_tenth(), 3), " to ", NumberText(last.own_ninetieth(), 3),
+                    ")");
   }
   if (!history.rounds().empty()) {
     absl::StrAppend(&line, "   training loss ",
@@ -75,10 +78,8 @@ std::string LossLine(const RunHistory& history) {
                                ? "-"
                                : UtilisationText(history.rounds().rbegin()->second.utilisation());
   if (used != "-") absl::StrAppend(&line, "   utilisation ", used);
-  if (history.bytes_sent_per_peer_per_round() > 0) {
-    absl::StrAppend(&line, "   ", FormatBytes(history.bytes_sent_per_peer_per_round()),
-                    " sent a peer a round");
-  }
+  const double sent = history.bytes_sent_per_peer_per_round().value_or(0);
+  if (sent > 0) absl::StrAppend(&line, "   ", FormatBytes(sent), " sent a peer a round");
   return line;
 }
 
@@ -95,13 +96,13 @@ std::vector<std::string> PeerRow(const std::string& id, const PeerHistory& peer,
   if (note == notes.end() && (phase.empty() || state == "dead" || state == "left")) phase = state;
   return {id,
           phase,
-          gone ? "-" : absl::StrCat(progress.step(), "/", progress.steps()),
-          gone ? "-" : FormatRate(progress.tokens_per_second()),
+          gone ? "-" : StepText(progress),
+          gone ? "-" : ToldText(peer.newest, "/progress/tokens_per_second", FormatRate),
           gone ? "-" : Loss(progress.loss()),
           gone ? "-" : UtilisationText(peer.newest.utilisation()),
           absl::StrCat(peer.newest.rounds_contributed()),
           FormatBytes(static_cast<double>(peer.bytes_sent)),
-          absl::StrCat(peer.newest.pid())};
+          PidText(peer.newest)};
 }
 
 }  // namespace
@@ -118,7 +119,10 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
                                  FormatRate(static_cast<double>(status.noise().round_tokens())),
                                  ": ", NoiseVerdict(status.noise())));
   }
-  const double spent = history.rounds().empty() ? 0 : history.rounds().rbegin()->second.epsilon();
+  std::optional<double> spent = 0;
+  if (!history.rounds().empty()) {
+    spent = ValueOf(RoundFigures(), "/epsilon", history.rounds().rbegin()->second);
+  }
   const std::string privacy = PrivacyText(status.spec().privacy(), spent);
   if (!privacy.empty()) lines.push_back(absl::StrCat("privacy: ", privacy));
   if (!status.reason().empty()) lines.push_back(absl::StrCat("waiting: ", status.reason()));
@@ -153,15 +157,16 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
   }
   told_reason_ = status.reason();
   const uint64_t rounds = history.newest().spec().rounds();
-  const std::string unit = history.loss_unit().empty() ? "" : " " + history.loss_unit();
+  const std::string unit = history.loss_unit();
   // Evaluations first when they are of an older version: lines stay in the order of versions.
   const auto tell_evaluations = [&](uint64_t below) {
     for (const auto& [version, evaluation] : history.evaluations()) {
       if (version >= below || !told_evaluations_.emplace(version, true).second) continue;
-      lines.push_back(absl::StrFormat("version %d: validation loss %.4f%s over %s %s", version,
-                                      evaluation.loss(), unit, WithThousands(evaluation.tokens()),
-                                      Noun(evaluation.tokens(), "token")));
-      lines.back() += OwnLossText(evaluation);
+      const std::optional<double> loss = EvaluatedLoss(evaluation);
+      if (!loss) continue;
+      lines.push_back(absl::StrCat("version ", version, ": validation loss ", LossText(*loss, unit),
+                                   " over ", WithThousands(evaluation.tokens()), " ",
+                                   Noun(evaluation.tokens(), "token"), OwnLossText(evaluation)));
     }
   };
   for (auto it = history.rounds().upper_bound(told_round_); it != history.rounds().end(); ++it) {
@@ -189,13 +194,35 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
   return lines;
 }
 
-LiveScreen::LiveScreen(FILE* out) : out_(out) {
-  std::fputs("\x1b[?25l", out_);
+LiveScreen::LiveScreen(FILE* out) : out_(out) { Put("\x1b[?25l"); }
+
+LiveScreen::~LiveScreen() { Put("\x1b[?25h"); }
+
+bool LiveScreen::Put(const std::string& text) {
+  if (!TakesOutput(out_)) return false;
+  std::fputs(text.c_str(), out_);
   std::fflush(out_);
+  return true;
 }
 
-LiveScreen::~LiveScreen() {
-  std::fputs("\x1b[?25h", out_);
+bool TakesOutput(FILE* out) {
+  pollfd polled = {fileno(out), POLLOUT, 0};
+  if (polled.fd < 0) return true;  // it is memory
+  // One that is broken is not waited for either: the write fails at once.
+  return poll(&polled, 1, 0) > 0;
+}
+
+void SaidLines::Say(absl::string_view line) {
+  if (!TakesOutput(out_)) {
+    ++unsaid_;
+    return;
+  }
+  if (unsaid_ > 0) {
+    PrintLine(out_, absl::StrCat("(", Counted(unsaid_, "line"),
+                                 " were left out here: nobody read them)"));
+  }
+  unsaid_ = 0;
+  PrintLine(out_, line);
   std::fflush(out_);
 }
 
@@ -214,27 +241,25 @@ void LiveScreen::Draw(const std::vector<std::string>& lines) {
   const size_t fitting = (known ? size_t{size.ws_row} : kUsualHeight) - 1;
   std::string text;
   if (!shown_.empty()) text += absl::StrCat("\x1b[", shown_.size(), "A\r");
-  shown_.assign(lines.begin(),
-                lines.begin() + static_cast<ptrdiff_t>(std::min(lines.size(), fitting)));
-  for (const std::string& line : shown_) {
+  std::vector<std::string> shown(
+      lines.begin(), lines.begin() + static_cast<ptrdiff_t>(std::min(lines.size(), fitting)));
+  for (const std::string& line : shown) {
     absl::StrAppend(&text, "\x1b[2K", Printable(line), "\n");
   }
-  text += "\x1b[J";
-  std::fputs(text.c_str(), out_);
-  std::fflush(out_);
+  if (Put(text + "\x1b[J")) shown_ = std::move(shown);
 }
 
 void LiveScreen::PrintAbove(const std::string& line) {
   const std::vector<std::string> view = shown_;
-  Clear();
+  if (!Clear()) return;
   PrintLine(out_, line);
   Draw(view);
 }
 
-void LiveScreen::Clear() {
-  if (!shown_.empty()) std::fputs(absl::StrCat("\x1b[", shown_.size(), "A\r\x1b[J").c_str(), out_);
+bool LiveScreen::Clear() {
+  if (!Put(shown_.empty() ? "" : absl::StrCat("\x1b[", shown_.size(), "A\r\x1b[J"))) return false;
   shown_.clear();
-  std::fflush(out_);
+  return true;
 }
 
 }  // namespace atolld

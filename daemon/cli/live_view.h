@@ -1,8 +1,8 @@
-// The live view of a run: a header, a row a peer, and the plain lines that stand for it where there
-// is no terminal.
+// The live view of a run in the terminal: a header and a row for each peer. Without a terminal,
+// plain lines replace it.
 //
-// Rendering is pure; LiveScreen alone writes to a terminal, and leaves its cursor as it found it.
-// One thread.
+// Rendering is pure. Only LiveScreen and SaidLines write, and LiveScreen leaves the cursor as it
+// found it. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,25 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "compression/base/terminal.h"
 #include "daemon/cli/run_watcher.h"
 
 namespace atolld {
 
-// Lines of at most `width` columns. `notes`: what the watcher itself knows of a peer ("killed by
-// signal 9"), by id; it replaces the phase. `elapsed_seconds`: since the first Train.
+// Returns lines of at most `width` columns. `notes` holds, by peer id, what the caller itself knows
+// about a peer ("killed by signal 9"); it is shown in place of the peer's phase. `elapsed_seconds`
+// is the time since the first Train message.
 std::vector<std::string> RenderLiveView(const RunHistory& history,
                                         const std::map<std::string, std::string>& notes,
                                         double elapsed_seconds, size_t width, Charset charset);
 
-// The events of a status that its records do not tell as well: without "round 3: committed by ..."
-// and "version 3: validation loss ...".
+// Returns the events of a status without those that its records also show, such as "round 3:
+// committed by ..." and "version 3: validation loss ...".
 std::vector<std::string> NotableEvents(const v1::RunStatus& status);
 
-// What became known with a status: one line a round, an evaluation, an event, and one when the
-// phase changes to a waiting one. Remembers what it has told.
+// Turns statuses into plain lines. Tell returns a line for each round, evaluation and event that it
+// has not returned before, and one if the phase has changed to waiting.
 class PlainLines {
  public:
   std::vector<std::string> Tell(const RunHistory& history, const v1::RunStatus& status);
@@ -38,28 +40,47 @@ class PlainLines {
   std::string told_reason_;
 };
 
-// What may be written to `out` (terminal.h).
+// Returns the abilities of the terminal behind `out` (see terminal.h).
 Terminal TerminalOf(FILE* out);
 
-// Columns of the terminal behind `out`; 80 if it is none.
+// Returns the columns of the terminal behind `out`; 80 if `out` is not a terminal.
 size_t TerminalWidth(FILE* out);
 
+// Returns true if some lines can be written to `out` now without waiting for its reader.
+bool TakesOutput(FILE* out);
+
+// Prints lines without ever waiting for the reader: lines that cannot be written immediately are
+// left out, and their number is printed as soon as lines can be written again.
+class SaidLines {
+ public:
+  explicit SaidLines(FILE* out) : out_(out) {}
+  void Say(absl::string_view line);
+
+ private:
+  FILE* const out_;
+  uint64_t unsaid_ = 0;
+};
+
 // Redraws lines in place at the end of `out`, which must be a terminal that redraws. Lines are
-// written as Printable has them.
+// passed through Printable. It never waits for a terminal that is halted (Ctrl-S); it draws nothing
+// until the terminal continues.
 class LiveScreen {
  public:
   explicit LiveScreen(FILE* out);
-  ~LiveScreen();  // shows the cursor again; the last lines stay
+  ~LiveScreen();  // shows the cursor again; the last lines remain
   LiveScreen(const LiveScreen&) = delete;
   LiveScreen& operator=(const LiveScreen&) = delete;
 
   void Draw(const std::vector<std::string>& lines);
-  // Puts a line above the view, where it stays.
+  // Prints a line above the view. The line remains.
   void PrintAbove(const std::string& line);
-  // Takes the view away, to print below what stands.
-  void Clear();
+  // Removes the view, so that other text can take its place. Returns false if the terminal accepts
+  // no output now.
+  bool Clear();
 
  private:
+  bool Put(const std::string& text);
+
   FILE* out_;
   std::vector<std::string> shown_;
 };

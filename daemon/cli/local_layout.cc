@@ -48,13 +48,13 @@ LocalProcess Process(const std::string& dir, const std::string& id, const std::s
   return process;
 }
 
-// From 1, of "peer-1".
+// Returns the number of a peer, 1 for "peer-1".
 int NumberOf(const LocalProcess& peer) {
   int number = 0;
   return absl::SimpleAtoi(peer.id.substr(peer.id.rfind('-') + 1), &number) ? number : 1;
 }
 
-// The config of one process of the run: the run's own, with what is this process's alone.
+// Returns the config of one process: the run's own, with this process's values.
 Config ConfigOf(const Config& run, const LocalProcess& process) {
   Config config = run;
   config.coordinator = Config::Coordinator();
@@ -86,7 +86,7 @@ Config ConfigOf(const Config& run, const LocalProcess& process) {
   return config;
 }
 
-// What lies within the run's folder, seen from the folder that the config lies in: both are moved
+// Makes paths within the run's folder relative to the config's folder, because both are moved
 // together.
 void MakeMovable(const std::string& run_dir, const std::string& config_dir, Config* config) {
   for (const ConfigField& field : ConfigFields(*config)) {
@@ -97,7 +97,7 @@ void MakeMovable(const std::string& run_dir, const std::string& config_dir, Conf
   }
 }
 
-// Everybody's, so that no process has to ask another for its own.
+// Makes all identities at once, so that no process has to ask another for its own.
 absl::Status MakeIdentities(Files& files, const Config& config, const LocalLayout& layout) {
   const absl::Time now = absl::Now();
   std::random_device device;
@@ -126,7 +126,7 @@ absl::Status Fill(Files& files, const Config& config, const LocalLayout& layout,
   return config.network.plaintext ? absl::OkStatus() : MakeIdentities(files, config, layout);
 }
 
-// After a failure, before any process has run: what cannot be removed stays.
+// Cleans up after a failure, before any process has run; what cannot be removed stays.
 void TakeAway(const LocalLayout& layout, bool made_dir) {
   std::error_code error;
   for (const LocalProcess& process : layout.processes) {
@@ -135,13 +135,14 @@ void TakeAway(const LocalLayout& layout, bool made_dir) {
   if (made_dir) std::filesystem::remove(layout.dir, error);  // only if it is empty now
 }
 
-// A line of a config without what is said of its key behind it.
+// Returns a line of a config without the comment after its key.
 absl::string_view WithoutMeaning(absl::string_view line) {
   return line.substr(0, line.find("  # "));
 }
 
-// The process's config in the folder against the one that it would be given today. Both as they are
-// printed, so that whatever a reader sees is compared. `takes_peers`: where they listen is theirs.
+// Compares the process's config in the folder with the one that it would be given today. Both are
+// compared in printed form, so that everything that a reader sees counts. If `takes_peers` is true,
+// the peers' own listening addresses are accepted.
 absl::Status CheckSameConfig(const Config& run, const LocalProcess& process, bool takes_peers,
                              const AdjustConfig& adjust) {
   const std::string path = absl::StrCat(process.dir, "/config.toml");
@@ -180,7 +181,8 @@ std::string ListenedOn(const Config::Coordinator& coordinator) {
   return coordinator.listen.empty() ? coordinator.address : coordinator.listen;
 }
 
-// The run's config with the coordinator's addresses that its folder has, where it names none.
+// Returns the run's config. If it does not name the coordinator's addresses, they come from the
+// run's folder.
 absl::StatusOr<Config> SettledAsBefore(const Config& run, const LocalProcess& coordinator) {
   Config settled = run;
   if (NamesCoordinator(run)) return settled;

@@ -29,7 +29,7 @@ std::vector<std::string> Wrap(absl::string_view text, size_t columns) {
   return lines;
 }
 
-// "--config FILE", "--peers N", "--json"
+// Returns "--config FILE", "--peers N" or "--json".
 std::string Spelled(const OptionPage& option) {
   if (option.positional) return absl::StrCat(option.name, option.repeated ? "..." : "");
   return option.value.empty() ? option.name : absl::StrCat(option.name, " ", option.value);
@@ -52,7 +52,7 @@ std::string MeaningOf(const OptionPage& option) {
   return text + otherwise;
 }
 
-// "atoll run show [OPTIONS] PEER"
+// Returns "atoll run show [OPTIONS] PEER".
 std::string Synopsis(const VerbPage& page) {
   if (!page.verbs.empty()) return absl::StrCat(page.path, " VERB [OPTIONS]");
   std::string line = page.path;
@@ -125,7 +125,7 @@ void AddVerbs(const VerbPage& page, std::string* text) {
 
 // -----------------------------------------------------------------------------------------------
 
-// Text of a line of roff: nothing in it is a request or an escape.
+// Returns text for a line of roff, in which nothing is a request or an escape.
 std::string Roff(absl::string_view text) {
   std::string escaped =
       absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"'", "\\(aq"}, {"`", "\\(ga"}});
@@ -207,7 +207,7 @@ std::string ManPage(const VerbPage& page, absl::string_view version) {
   absl::StrAppend(&text, ".SH EXIT STATUS\n", Roff(kExitCodes), "\n");
   absl::StrAppend(&text, ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\n",
                   "If it is set and not empty: plain lines of ASCII, no colours.\n.TP\n.B TERM\n",
-                  "If it is \\(lqdumb\\(rq or not set: the same.\n.TP\n.B LC_ALL, LC_CTYPE, LANG\n",
+                  "The same if it is \\(lqdumb\\(rq or not set.\n.TP\n.B LC_ALL, LC_CTYPE, LANG\n",
                   "The first that is set decides whether more than ASCII is drawn.\n");
   absl::StrAppend(&text, ".SH SEE ALSO\n.BR atoll (1),\n.BR atolld (1),\n.BR atoll\\-worker (1)\n");
   return text;

@@ -1,7 +1,8 @@
-// The manual of a program: what its tree of verbs says of itself, as help for the terminal and as
-// man pages. CommandLine reads the tree (command_line.h); completion.h writes from the same pages.
+// The manual of a program: the descriptions of its verbs and options, printed as help for the
+// terminal and as man pages. CommandLine makes these pages from its tree of verbs (command_line.h);
+// completion.h uses them too.
 //
-// Pure functions, any thread.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -12,12 +13,12 @@
 namespace atolld {
 
 struct OptionPage {
-  std::string name;                  // "--config", or as the help calls what has its place: "PEER"
-  std::string value;                 // what it takes: "FILE", "N"; empty: nothing, it is a flag
-  std::string meaning;               // without a full stop
-  std::string limits;                // "1 to 64"; empty: none
-  std::string otherwise;             // the default; empty: none, or the meaning says it
-  std::vector<std::string> choices;  // all that it takes; empty: anything
+  std::string name;       // "--config" or, for a positional argument, its name in the help: "PEER"
+  std::string value;      // the kind of its value: "FILE", "N"; empty for a flag
+  std::string meaning;    // without a full stop
+  std::string limits;     // "1 to 64"; empty if there are none
+  std::string otherwise;  // the default; empty if there is none, or if `meaning` gives it
+  std::vector<std::string> choices;  // all allowed values; empty if any value is allowed
   bool positional = false;
   bool required = false;
   bool repeated = false;
@@ -26,33 +27,35 @@ struct OptionPage {
 // A verb with its options, or a group with its verbs; the program itself is a group.
 struct VerbPage {
   std::string path;     // "atoll run show"
-  std::string heading;  // under which the list of verbs has it; empty: "Verbs"
-  std::string summary;  // a line of at most kSummaryColumns; no full stop
+  std::string heading;  // the heading above it in the list of verbs; "Verbs" if empty
+  std::string summary;  // a line of at most kSummaryColumns, without a full stop
   std::string details;  // sentences; may be empty
-  std::string example;  // a command that runs as it is printed; empty: of a group
+  std::string example;  // a command that runs as printed; empty for a group
   std::vector<OptionPage> options;
-  std::vector<VerbPage> verbs;  // none that is hidden
+  std::vector<VerbPage> verbs;  // without hidden verbs
 };
 
-// So that a list of verbs fits 80 columns.
+// The longest summary with which a list of verbs fits 80 columns.
 inline constexpr size_t kSummaryColumns = 61;
 
 inline constexpr absl::string_view kExitCodes =
     "Exit codes: 0 done, 1 failed, 2 the call or the config is wrong.";
 
-// What a list calls it: without the program's name, "run show".
+// Returns the path of the page without the program's name: "run show".
 std::string ShortName(const VerbPage& page);
 
-// Its own word, "show".
+// Returns the last word of its path: "show".
 std::string LastWord(const VerbPage& page);
 
-// The verbs that do something, in order: without groups.
+// Returns all verbs under this page in order, without the groups.
 std::vector<const VerbPage*> Leaves(const VerbPage& page);
 
-// What --help prints: lines of at most 80 columns. Of a group a line a verb, under headings.
+// Returns the text of --help: lines of at most 80 columns. A group has one line for each verb,
+// under headings.
 std::string HelpText(const VerbPage& page);
 
-// roff with the man macros, section 1: of a group all its verbs.
+// Returns a man page of section 1, in roff with the man macros. The page of a group describes all
+// its verbs.
 std::string ManPage(const VerbPage& page, absl::string_view version);
 
 }  // namespace atolld

@@ -26,7 +26,7 @@ struct ModeTable {
   ModeOption sync;  // with the config's codec
 };
 
-// The config's, and where that is the usual one the smaller one that "auto" would try.
+// Returns the config's codecs and, if they are the default, the smaller ones that "auto" would try.
 std::vector<LevelCodecs> CodecsToCompare(const ModesAsked& asked) {
   std::vector<LevelCodecs> codecs;
   const auto add = [&](const std::string& updates, const std::string& means) {
@@ -84,7 +84,7 @@ std::string MarkOf(const ModeLine& line) {
 
 std::string SecondsText(double seconds) { return absl::StrFormat("%.2f s", seconds); }
 
-// What to write for it into a config; nothing for what is usual.
+// Returns the keys to write into a config for this choice; nothing for defaults.
 std::string KeysOf(const ModeOption& chosen, const ModesAsked& asked) {
   std::string keys = absl::StrCat("[mode] kind = \"", chosen.shape.kind, "\"");
   if (chosen.shape.kind == "streaming") {

@@ -1,5 +1,6 @@
-// What `atoll plan` says of modes: how much of a round each would train, with how many inner steps
-// it would train enough, and which one [mode] kind = "auto" would take. Pure; any thread.
+// The part of `atoll plan` about modes: which share of a round's time each mode would spend on
+// training, how many inner steps it would need to reach the wanted share, and which mode [mode]
+// kind = "auto" would choose. Pure. May be called from any thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,22 +12,24 @@
 namespace atolld {
 
 struct ModesAsked {
-  ModeQuestion question;    // step_seconds 0: not known
-  std::string codec;        // the config's, without zstd
-  std::string upper_codec;  // likewise, of means
-  std::string slow_codec;   // likewise, of updates over slow lines; empty: as the others
-  ModeShape mode;           // the config's; kind "auto": it has none yet
+  ModeQuestion question;    // step_seconds is 0 if unknown
+  std::string codec;        // the config's codec, without "+zstd"
+  std::string upper_codec;  // the codec of means
+  std::string slow_codec;   // the codec of updates over slow lines; if empty, the same as `codec`
+  ModeShape mode;           // the config's mode; not chosen yet with kind "auto"
   double utilisation = 0.95;
 };
 
-// INVALID_ARGUMENT: they do not go together. Where `slow` does not, they are without it.
+// Returns the codecs of updates and of means together. Fails with INVALID_ARGUMENT if `updates` and
+// `means` cannot be combined. If `slow` cannot be combined with them, it is not used.
 absl::StatusOr<LevelCodecs> LevelsWith(const std::string& updates, const std::string& means,
                                        const std::string& slow);
 
-// null where it is not known how long a step takes.
+// Returns null if the duration of a step is not known.
 nlohmann::ordered_json ModesJson(const ModesAsked& asked);
 
-// Lines with an empty one behind them; none where it is not known how long a step takes.
+// Returns lines, the last of which is empty. Returns no lines if the duration of a step is not
+// known.
 std::vector<std::string> ModesText(const ModesAsked& asked);
 
 }  // namespace atolld

@@ -53,7 +53,7 @@ std::string NowText(const v1::MachineStatus& status) {
   return text;
 }
 
-// Those that differ from what everybody has.
+// Lists the limits that differ from the defaults.
 std::string LimitsLine(const v1::MachineStatus& status) {
   std::vector<std::string> set;
   for (const v1::Limit& limit : status.limits()) {
@@ -94,6 +94,11 @@ bool IsPeerFolder(const std::string& dir) {
   return false;
 }
 
+std::string WithoutSocket(int64_t pid) {
+  return absl::StrCat("its daemon runs as pid ", pid,
+                      "; its socket is gone, and it makes another within seconds: ask again");
+}
+
 std::vector<std::string> RunningPeers(const std::string& root) {
   std::ifstream sockets(root + "/proc/net/unix");
   std::set<std::string> folders;
@@ -113,14 +118,15 @@ absl::StatusOr<std::string> FindPeerFolder(const std::string& named, const std::
                                            const std::vector<std::string>& running) {
   if (!named.empty()) {
     if (IsPeerFolder(named)) return named;
-    return absl::InvalidArgumentError(
-        absl::StrCat(named, " is no peer's folder; of a local run it is DIR/peer-1, for example"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        named, " is not a peer's folder; in a local run it is DIR/peer-1, for example"));
   }
   if (IsPeerFolder(current)) return current;
   if (running.size() == 1) return running[0];
   if (running.empty()) {
     return absl::InvalidArgumentError(
-        "no peer of yours runs on this machine, and this folder is no peer's: name one, --dir DIR");
+        "no peer of yours runs on this machine, and this folder is not a peer's: name one, --dir "
+        "DIR");
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "several peers run on this machine, name one: --dir ", absl::StrJoin(running, ", --dir ")));
@@ -156,6 +162,7 @@ OrderedJson MachineJson(const OwnMachine& machine) {
   const v1::PeerProgress& progress = status.progress();
   return {{"dir", machine.dir},
           {"running", machine.running},
+          {"silent_pid", machine.silent_pid},
           {"peer", status.peer()},
           {"run_id", status.run_id()},
           {"coordinator", status.coordinator()},
@@ -194,7 +201,9 @@ std::vector<std::string> MachineText(const OwnMachine& machine, absl::Time now,
   const auto line = [&lines](const std::string& label, const std::string& text) {
     if (!text.empty()) lines.push_back(PadRight(label, kLabelColumns) + text);
   };
-  if (!machine.running) {
+  if (machine.silent_pid != 0) {
+    line("peer", WithoutSocket(machine.silent_pid));
+  } else if (!machine.running) {
     line("peer", absl::StrCat("no daemon runs in ", machine.dir));
     line("start it",
          fs::exists(machine.dir + "/config.toml")

@@ -38,6 +38,18 @@ std::vector<std::string> RowOf(const PartitionReport& report, const PartyShare& 
 
 }  // namespace
 
+std::string UnlabelledText(const PartitionReport& report) {
+  if (report.unlabelled == 0) return "";
+  const std::string& label = report.settings.label;
+  const bool one = report.unlabelled == 1;
+  return absl::StrCat(
+      Counted(report.unlabelled, "sample"), " of ", WithThousands(report.samples),
+      one ? " has " : " have ",
+      label.empty() ? "no label by label_pattern" : absl::StrCat("no label '", label, "'"),
+      one ? " and counts" : " and count",
+      " as 'none'; [partition] unlabelled = \"leave_out\" leaves such out");
+}
+
 std::vector<std::string> PartitionText(const PartitionReport& report, size_t most_parties) {
   uint64_t dealt = 0;
   for (const PartyShare& party : report.parties) dealt += party.samples;
@@ -68,6 +80,8 @@ std::vector<std::string> PartitionText(const PartitionReport& report, size_t mos
     lines.push_back(absl::StrCat("drawn ", Counted(report.draws, "time"), ", until each had ",
                                  Counted(report.settings.fewest(), "sample")));
   }
+  const std::string unlabelled = UnlabelledText(report);
+  if (!unlabelled.empty()) lines.push_back(unlabelled);
   for (const LeftOver& group : report.left_over) {
     lines.push_back(
         absl::StrCat("left over: ", Counted(group.samples, "sample"), ", because ", group.reason));

@@ -1,5 +1,5 @@
-// A partition as `atoll experiment partition` prints it: a table of parties, and what the whole
-// measures. Pure.
+// A partition as `atoll experiment partition` prints it: a table of the parties, and measures of
+// the whole partition. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -9,7 +9,12 @@
 
 namespace atolld {
 
-// Of more than `most_parties`, the first ones and how many are left out.
+// Returns the table. If there are more than `most_parties`, it shows the first ones and says how
+// many are left out.
 std::vector<std::string> PartitionText(const PartitionReport& report, size_t most_parties);
+
+// Returns a text such as "5 samples of 205 have no label 'topic' and count as 'none'; ...", or an
+// empty text if all samples have a label.
+std::string UnlabelledText(const PartitionReport& report);
 
 }  // namespace atolld

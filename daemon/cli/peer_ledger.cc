@@ -19,7 +19,7 @@ struct LedgerOrder {
   double (*figure)(const LedgerRow& row);
 };
 
-// An account counts all that a peer ever gave; a status alone, where there is no account, what this
+// An account counts everything that a peer ever contributed; without one, the status has what this
 // coordinator knows.
 uint64_t RoundsOf(const LedgerRow& row) {
   return std::max(row.account.rounds(), row.peer.rounds_contributed());
@@ -27,6 +27,10 @@ uint64_t RoundsOf(const LedgerRow& row) {
 uint64_t TokensOf(const LedgerRow& row) {
   return std::max(row.account.tokens(), row.peer.tokens());
 }
+
+// Otherwise it has contributed nothing, or there is no report: a folder whose run has no
+// coordinator.
+bool HasAccount(const LedgerRow& row) { return row.account.rounds() > 0; }
 
 constexpr LedgerOrder kOrders[] = {
     {"tokens", [](const LedgerRow& row) { return static_cast<double>(TokensOf(row)); }},
@@ -81,12 +85,15 @@ nlohmann::ordered_json LedgerJson(const std::vector<LedgerRow>& rows) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const LedgerRow& row : rows) {
     nlohmann::ordered_json peer = PeerJson(row.peer);
-    peer["account"] = {{"rounds", row.account.rounds()},
-                       {"tokens", row.account.tokens()},
-                       {"steps", row.account.steps()},
-                       {"first_version", row.account.first_version()},
-                       {"last_version", row.account.last_version()},
-                       {"share", row.account.share()}};
+    peer["account"] = nullptr;
+    if (HasAccount(row)) {
+      peer["account"] = {{"rounds", row.account.rounds()},
+                         {"tokens", row.account.tokens()},
+                         {"steps", row.account.steps()},
+                         {"first_version", row.account.first_version()},
+                         {"last_version", row.account.last_version()},
+                         {"share", row.account.share()}};
+    }
     json.push_back(std::move(peer));
   }
   return json;
@@ -100,14 +107,13 @@ std::vector<std::string> LedgerText(const std::vector<LedgerRow>& rows) {
     const v1::PeerStatus& peer = row.peer;
     const v1::PeerProgress& progress = peer.progress();
     table.push_back({peer.member().peer(), peer.role(), peer.member().state(), progress.phase(),
-                     absl::StrCat(progress.step(), "/", progress.steps()),
-                     FormatRate(progress.tokens_per_second()), absl::StrCat(RoundsOf(row)),
-                     WithThousands(TokensOf(row)),
-                     absl::StrFormat("%.1f %%", 100 * row.account.share()),
-                     FormatSeconds(progress.train_seconds()),
-                     FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
-                     absl::StrCat(progress.version()), absl::StrCat(peer.pid()),
-                     peer.member().region(), peer.member().address(), WhyIdle(peer)});
+                     StepText(progress), ToldText(peer, "/progress/tokens_per_second", FormatRate),
+                     absl::StrCat(RoundsOf(row)), WithThousands(TokensOf(row)),
+                     HasAccount(row) ? FormatPercent(row.account.share()) : "-",
+                     ToldText(peer, "/progress/train_seconds", FormatSeconds),
+                     ToldText(peer, "/progress/exchange_bytes_sent", FormatBytes),
+                     absl::StrCat(progress.version()), PidText(peer), peer.member().region(),
+                     peer.member().address(), WhyIdle(peer)});
   }
   return AlignColumns(table, "<<<<>>>>>>>>><<<");
 }

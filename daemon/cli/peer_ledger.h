@@ -1,8 +1,9 @@
-// The ledger of a run: who takes part, what each has given, and who did and is gone; as a table for
-// people and as JSON for programs.
+// The ledger of a run, as a table for people and as JSON for programs. It lists the peers that take
+// part or have left, and the contributions of each.
 //
-// What has been given comes from the signed headers (v1::Account), so it survives restarts and
-// departures; what a peer does now comes from its heartbeats. Pure functions, any thread.
+// Contributions come from the signed headers (v1::Account), so they survive restarts and
+// departures. What a peer does at present comes from its heartbeats. Pure. May be called from any
+// thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,15 +15,16 @@
 namespace atolld {
 
 struct LedgerRow {
-  v1::PeerStatus peer;  // of one that is gone and forgotten: its name, and state "gone"
-  v1::Account account;  // zeros: nothing so far, or nobody tells
+  v1::PeerStatus peer;  // only the name and the state "gone" if the run no longer lists the peer
+  v1::Account account;  // empty, and null in JSON, if there is no contribution or no report
 };
 
-// By what the rows can be sorted: "id" upwards, all others the greatest first.
+// Returns the names of the figures by which rows can be sorted. The order is ascending for "id" and
+// descending for all others.
 std::vector<std::string> LedgerOrders();
 
-// The peers that the run lists; with `all` also those that contributed and are no longer listed.
-// `order` is one of LedgerOrders().
+// Returns the peers that the run lists and, if `all` is true, also those that have contributed and
+// are no longer listed. `order` is one of LedgerOrders().
 std::vector<LedgerRow> LedgerOf(const v1::RunStatus& status,
                                 const std::vector<v1::Account>& accounts, const std::string& order,
                                 bool all);

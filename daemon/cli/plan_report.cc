@@ -33,7 +33,7 @@
 namespace atolld {
 namespace {
 
-// Far more than a prediction needs; a larger number is a mistake.
+// Far more than a prediction needs; a larger number is an error.
 constexpr int64_t kMostPeersOfRegion = 100000;
 
 const std::vector<std::string> kSections = {"lab", "region", "link", "peer", "coordinator"};
@@ -42,7 +42,7 @@ const std::vector<std::string> kRegionKeys = {"peers", "rate", "up",    "down",
 const std::vector<std::string> kNodeKeys = {"rate", "up", "down", "rtt", "loss", "queue", "nat"};
 const std::vector<std::string> kLinkKeys = {"rate", "rtt", "loss", "queue"};
 
-// A number and a unit; nothing if it is anything else.
+// Parses a number and a unit; returns nothing if it is anything else.
 std::optional<double> Quantity(absl::string_view text,
                                const std::vector<std::pair<std::string, double>>& units) {
   text = absl::StripAsciiWhitespace(text);
@@ -57,7 +57,7 @@ std::optional<double> Quantity(absl::string_view text,
   return std::nullopt;
 }
 
-// What a table says of a line; what it does not say is empty.
+// The values that a table gives for a line; those that it does not give are empty.
 struct Values {
   std::optional<int64_t> peers;
   std::optional<double> rate, up, down;
@@ -70,7 +70,7 @@ struct Named {
   const toml::node* node;
 };
 
-// In the order of the file, which the parsed table has lost.
+// Restores the order of the file, which the parsed table has lost.
 std::vector<Named> InOrder(const toml::table& table) {
   std::vector<Named> entries;
   for (const auto& [name, node] : table) entries.push_back({std::string(name.str()), &node});
@@ -197,7 +197,7 @@ class Reader {
     const absl::Duration half = base.rtt.value_or(absl::ZeroDuration()) / 2;
     const absl::Duration to_middle = own.rtt ? *own.rtt - half : half;
     if (to_middle < absl::ZeroDuration()) {
-      return At(place, absl::StrCat(name, ": rtt is shorter than what the other side has alone"));
+      return At(place, absl::StrCat(name, ": rtt is shorter than that of the other side alone"));
     }
     const bool nat = own.nat ? *own.nat : base.nat.value_or(false);
     return PeerLink{name, region, *up, *down, to_middle / 2, !nat};
@@ -314,7 +314,7 @@ absl::StatusOr<absl::Duration> ParseDelay(absl::string_view text) {
   const std::optional<double> seconds = Quantity(text, {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}});
   if (seconds) return absl::Seconds(*seconds);
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no time: write a number and one of us, ms, s"));
+      absl::StrCat("'", text, "' is not a time: write a number and one of us, ms, s"));
 }
 
 absl::StatusOr<LinkModel> LoadTopology(const std::string& path) {
@@ -336,7 +336,7 @@ uint64_t ChunksOf(const PlanQuestion& question) {
   return (question.parameters + question.chunk_elements - 1) / question.chunk_elements;
 }
 
-// exchange.chunk_elements' default and its most.
+// The default and the maximum of exchange.chunk_elements.
 constexpr uint32_t kLeastMessage = 65536;
 constexpr uint32_t kLargestMessage = 524288;
 constexpr double kMessageSeconds = 0.004;
@@ -371,7 +371,7 @@ PlanBounds BoundsFor(const PlanQuestion& question, const EncodedSize& size) {
                   relays, question.assumed);
 }
 
-// Who sends in the codec of slow lines, if the config has one; else nothing.
+// Notes which peers send in the codec of slow lines, if the config has one; otherwise nothing.
 std::vector<std::string> SlowNotes(const PlanQuestion& question) {
   constexpr size_t kMostNames = 3;
   if (question.slow_codec.empty()) return {};
@@ -389,7 +389,7 @@ std::vector<std::string> SlowNotes(const PlanQuestion& question) {
       (*FindCodec(question.slow_codec))->has_fixed_rate() ? "" : ", counted at its longest")};
 }
 
-// How streams bound the plans of the config's codec; nothing where they do not.
+// Notes how streams limit the plans of the config's codec; nothing if they do not.
 std::vector<std::string> StreamNotes(const PlanQuestion& question) {
   const absl::StatusOr<LevelCodecs> codecs =
       LevelsWith(question.codec, question.upper_codec, question.slow_codec);
@@ -425,7 +425,7 @@ std::vector<std::string> Notes(const PlanQuestion& question) {
   if (Aggregated(question)) {
     notes.push_back(
         "no peer can be dialled: the coordinator starts an aggregator beside itself, on its own "
-        "line, which reduces everything; of its line nothing is measured, so the plan is flat");
+        "line, which reduces everything; nothing is known of its line, so the plan is flat");
   }
   const absl::StatusOr<const Codec*> codec = FindCodec(question.codec);
   const LinkModel& links = question.links;
@@ -446,7 +446,8 @@ std::vector<std::string> Notes(const PlanQuestion& question) {
   return notes;
 }
 
-// Updates, means; with the config's updates what it has for slow lines.
+// Returns pairs of codecs for updates and means; the config's codec of updates comes with its codec
+// for slow lines.
 std::vector<LevelCodecs> PairsFor(const PlanQuestion& question) {
   const std::vector<std::string> names = PredictableCodecs();
   const auto add = [&](const std::string& updates, const std::string& means,

@@ -1,11 +1,11 @@
-// What `atoll plan` reads and says. The topology file names regions, links and peers, in the TOML
-// format of the lab (tests/wan/README.md); it is read as a LinkModel. The report has each plan with
-// each codec, how long a round of it takes, what it sends, and which of them is the fastest.
+// The input and the output of `atoll plan`. The topology file names regions, links and peers in the
+// TOML format of the lab (tests/wan/README.md); it is read into a LinkModel. The report lists each
+// plan with each codec, with the duration of a round, the bytes sent, and a mark at the fastest.
 //
-// What the lab alone needs (seed, loss, queue) is checked and has no meaning here. One difference:
-// a region may have more peers than the lab can start. Every error is one line: "FILE:LINE: what is
-// wrong", with the nearest valid name for a misspelt one. Pure functions but for LoadTopology; the
-// same question has the same answer.
+// The keys that only the lab needs (seed, loss, queue) are checked and then ignored. Unlike in the
+// lab, a region may have more peers than one machine can run. Every error is one line: "FILE:LINE:
+// what is wrong"; for a misspelt name it gives the nearest valid name. Pure, except for
+// LoadTopology, which blocks. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,56 +24,63 @@
 
 namespace atolld {
 
-// INVALID_ARGUMENT: there is no such file, it is no TOML, or it means nothing.
+// Reads a topology file. Fails with INVALID_ARGUMENT if the file does not exist, is not TOML, or is
+// not a topology.
 absl::StatusOr<LinkModel> LoadTopology(const std::string& path);
 
-// "20ms": us, ms, s.
+// Parses a time such as "20ms"; the units are us, ms and s.
 absl::StatusOr<absl::Duration> ParseDelay(absl::string_view text);
 
 // -----------------------------------------------------------------------------------------------
 
-// Each codec for both levels, and the config's codec of updates with each smaller one for means.
+// The question for which plans are predicted: each plan is combined with each codec for both
+// updates and means, and with the config's codec for updates and each smaller codec for means.
 struct PlanQuestion {
-  LinkModel links;      // with a contributor at least, and somebody reachable
-  std::string network;  // in words
+  LinkModel links;      // at least one contributor, and one peer that can be reached
+  std::string network;  // a description of the network
   uint64_t parameters = 0;
   uint32_t chunk_elements = 0;
-  double train_seconds = 0;   // a round; 0: not known
-  uint32_t steps = 1;         // of [inner], a round
-  ModeShape mode;             // the config's; kind "auto": it has none yet
-  double utilisation = 0.95;  // the share of the time that ought to be training
-  std::string plan;           // the config's
-  std::string codec;          // the config's, without zstd
-  std::string upper_codec;    // likewise, of means
-  std::string slow_codec;     // likewise, of updates over slow lines; empty: as the others
+  double train_seconds = 0;   // the training time of a round; 0 if unknown
+  uint32_t steps = 1;         // [inner] steps: the inner steps of a round
+  ModeShape mode;             // the config's mode; not chosen yet with kind "auto"
+  double utilisation = 0.95;  // the wanted share of the time spent training
+  std::string plan;           // the config's plan
+  std::string codec;          // the config's codec, without "+zstd"
+  std::string upper_codec;    // the config's codec of means
+  // The config's codec of updates over slow lines; if empty, the same as `codec`.
+  std::string slow_codec;
   ModelAssumptions assumed;
 };
 
 struct PlanCandidate {
   PlanShape shape = PlanShape::kFlat;
-  std::string codec;        // of updates
-  std::string slow_codec;   // of those over slow lines; empty: as the others
-  std::string upper_codec;  // of means
-  bool best = false;        // the fastest
-  bool of_config = false;   // the fastest of those that a run of this config would choose from
+  std::string codec;        // the codec of updates
+  std::string slow_codec;   // the codec of updates over slow lines; if empty, the same as `codec`
+  std::string upper_codec;  // the codec of means
+  bool best = false;        // true for the fastest of all
+  // True for the fastest of the plans among which a run of this config chooses.
+  bool of_config = false;
   size_t reducers = 0;
-  size_t group = 0;         // contributors that average first, at most; 0: there is one level
-  size_t most_streams = 0;  // of a peer
+  // The most contributors in a group that averages first; 0 if there is one level.
+  size_t group = 0;
+  size_t most_streams = 0;  // the most streams of a peer
   ExchangePrediction exchange;
 };
 
-// Codecs whose updates have one length, whatever the values. What topk sends depends on them.
+// Returns the codecs for which the length of an update does not depend on its values, that is, all
+// but topk.
 std::vector<std::string> PredictableCodecs();
 
-// How many values a message ought to carry (exchange.chunk_elements): from 65,536 on, twice, four
-// and eight times as many where the slowest line sends them in 4 ms, so that they hold nobody up,
-// and every peer could still average 8 of them. Much of what a message costs a processor does not
-// depend on its size.
+// Returns how many values a message should carry (exchange.chunk_elements). Larger messages save
+// processor time, because much of a message's cost does not depend on its size. The result is
+// 65,536, or two, four or eight times as many if the slowest line sends such a message within 4 ms
+// and every peer still gets 8 messages to average.
 uint32_t MessageElements(double slowest_bytes_per_second, size_t peers, uint64_t parameters,
                          const Codec& updates);
 
-// For each of these codecs, by predicted seconds. By regions only where a region would have a
-// relay, and flat alone where an aggregator reduces: as a coordinator plans.
+// Returns the candidates, sorted by predicted seconds. As in a coordinator's planning, plans by
+// regions are included only if some region would have a relay, and only flat plans are if an
+// aggregator reduces.
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question);
 
 nlohmann::ordered_json PlanJson(const PlanQuestion& question,

@@ -15,8 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/addresses.h"
+#include "daemon/cli/folder_fitness.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/kernel_fitness.h"
 #include "daemon/cli/process.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/transport/server_probe.h"
 #include "daemon/transport/sockets.h"
@@ -26,13 +29,14 @@ namespace {
 
 using Weight = Finding::Weight;
 
-// Below this not even a small model's log fits beside its snapshots.
+// Below this, not even a small model's log fits beside its snapshots.
 constexpr uint64_t kLeastDisk = uint64_t{64} << 20;
 constexpr uint64_t kLittleDisk = uint64_t{4} << 30;
 constexpr uint64_t kLittleMemory = uint64_t{1} << 30;
 constexpr uint64_t kFewDescriptors = 1024;  // what systems give where nobody has thought about it
 
-// Certificates bear an hour; what is off by more than this is set wrong, and may drift on.
+// Certificates tolerate an hour; a clock that is off by more than this is set wrong, and may drift
+// on.
 constexpr absl::Duration kSmallOffset = absl::Minutes(1);
 
 // libtorch is read from a disk that may be cold, and a matrix product is measured.
@@ -49,15 +53,12 @@ Finding CheckClock(const PreflightOptions& options) {
 }
 
 Finding CheckDisk(const std::string& dir) {
-  std::filesystem::path place = dir;
+  const std::filesystem::path place = ExistingFolder(dir);
   std::error_code error;
-  while (!std::filesystem::exists(place, error) && place.has_relative_path()) {
-    place = place.parent_path();
-  }
   const auto fatal = [&](absl::string_view why) {
     return Finding{Weight::kFatal, absl::StrCat("disk: ", place.string(), why)};
   };
-  if (!std::filesystem::is_directory(place, error)) return fatal(" is no folder");
+  if (!std::filesystem::is_directory(place, error)) return fatal(" is not a folder");
   if (access(place.c_str(), W_OK | X_OK) != 0) {
     return fatal(absl::StrCat(" cannot be written: ", std::strerror(errno)));
   }
@@ -104,7 +105,7 @@ Finding CheckOpenFiles(const ProcessLimits& limits) {
   return {Weight::kDoubtful, line + " (ulimit -Hn); each connection is one"};
 }
 
-// What the worker says of itself: {"gflops", "kernel", "threads", "torch", "gpus"}.
+// Reads the worker's report about itself: {"gflops", "kernel", "threads", "torch", "gpus"}.
 Finding CheckTraining(const std::string& worker) {
   const auto without = [](absl::string_view why) {
     return Finding{Weight::kDoubtful,
@@ -129,7 +130,7 @@ Finding CheckTraining(const std::string& worker) {
   }
 }
 
-// What nobody else says.
+// Returns a text that no other process sends.
 absl::StatusOr<std::string> Nonce() {
   ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
   return key.Digest();
@@ -163,8 +164,8 @@ Finding CheckCoordinator(const PreflightOptions& options) {
   return {Weight::kDoubtful, line};
 }
 
-// An address that nobody else could dial, before anybody tries. On loopback it is right where the
-// coordinator is there too; where nobody has named one, it may be.
+// Checks, before any connection is tried, if others could dial the address. On loopback it is right
+// if the coordinator is there as well; without a named coordinator it may be right.
 std::optional<Finding> CheckAdvertised(const PreflightOptions& options) {
   const std::string why = WhyNotForOthers(options.advertise);
   if (why.empty()) return std::nullopt;
@@ -208,14 +209,23 @@ std::string ListenAddressFor(const std::string& advertise) {
 
 std::vector<Finding> Preflight(const PreflightOptions& options) {
   std::vector<Finding> findings;
-  if (options.no_earlier_than != absl::InfinitePast()) findings.push_back(CheckClock(options));
-  findings.push_back(CheckDisk(options.dir));
-  for (Finding& finding : CheckLimits(ReadProcessLimits(), options.threads)) {
+  const auto add = [&](Finding finding) {
+    if (options.on_finding) options.on_finding(finding);
     findings.push_back(std::move(finding));
+  };
+  if (options.no_earlier_than != absl::InfinitePast()) add(CheckClock(options));
+  add(CheckDisk(options.dir));
+  if (findings.back().weight != Weight::kFatal) {
+    PosixFiles files;
+    for (Finding& one : CheckFolder(files, options.dir, FolderUse::kPeer)) add(std::move(one));
   }
-  if (!options.worker.empty()) findings.push_back(CheckTraining(options.worker));
-  if (!options.coordinator.empty()) findings.push_back(CheckCoordinator(options));
-  findings.push_back(CheckReach(options));
+  for (Finding& one : CheckLimits(ReadProcessLimits(), options.threads)) add(std::move(one));
+  if (!options.runs) {  // a daemon that runs has all of it
+    for (Finding& one : CheckKernel(ThreadsOfPeer(options.threads))) add(std::move(one));
+  }
+  if (!options.coordinator.empty()) add(CheckCoordinator(options));
+  add(CheckReach(options));
+  if (!options.worker.empty()) add(CheckTraining(options.worker));
   return findings;
 }
 

@@ -67,7 +67,7 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   return absl::OkStatus();
 }
 
-// Between fork and exec: async-signal-safe calls alone.
+// Runs between fork and exec, so it only makes async-signal-safe calls.
 [[noreturn]] void BecomeProgram(char* const* argv, int in, int out, int err, int failure,
                                 pid_t starter) {
   setpgid(0, 0);
@@ -87,7 +87,7 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   _exit(written == static_cast<ssize_t>(sizeof error) ? 127 : 126);
 }
 
-// `in` below 0: standard input is empty.
+// If `in` is below 0, standard input is empty.
 absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int in, int out, int err) {
   std::vector<char*> arguments;
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -116,7 +116,7 @@ ProcessExit ExitOf(int status) {
   return ProcessExit{false, WEXITSTATUS(status)};
 }
 
-// Reads both pipes until they end or the time is over; false: the time is over.
+// Reads both pipes until they end; returns false if the time is over first.
 bool Drain(int out, int err, int seconds, const std::function<void(absl::string_view)>& on_output,
            std::string* out_text, std::string* err_text) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
@@ -185,12 +185,12 @@ std::optional<pid_t> RunningDaemon(const std::string& dir) {
 
 namespace {
 
-// Runs a feed into the pipe `input` until it is done or nobody reads any more.
+// Runs a feed into the pipe `input` until it is done or the reader has gone.
 class FeedThread {
  public:
   FeedThread(const Feed& feed, Descriptor& input)
       : thread_([this, &feed, &input] {
-          // Of this thread alone: a pipe that nobody reads is an error to return, no signal.
+          // For this thread alone: a pipe that is not read is an error to return, not a signal.
           sigset_t broken;
           sigemptyset(&broken);
           sigaddset(&broken, SIGPIPE);
@@ -242,7 +242,10 @@ absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, 
   if (feed) fed.emplace(feed, in_write);
   std::string out, err;
   const bool ended = Drain(out_read.get(), err_read.get(), seconds, on_output, &out, &err);
-  if (!ended) kill(*pid, SIGKILL);
+  if (!ended) {
+    kill(*pid, SIGKILL);
+    kill(-*pid, SIGKILL);  // and what it has started
+  }
   int status = 0;
   while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -259,7 +262,7 @@ absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, 
   if (line != absl::string_view::npos) last = last.substr(line + 1);
   const std::string why =
       absl::StrCat(program, " ", Describe(exit), last.empty() ? "" : ": ", last);
-  // Of our programs, and of many others: the call is wrong.
+  // Atoll's programs, and many others, exit with 2 if the call is wrong.
   return !exit.by_signal && exit.code == 2 ? absl::InvalidArgumentError(why)
                                            : absl::UnknownError(why);
 }
@@ -275,7 +278,7 @@ absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv) {
 
 int FinishOutput(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  std::fprintf(stderr, "standard output could not be written: what was printed is not whole\n");
+  std::fprintf(stderr, "standard output could not be written: the output is incomplete\n");
   return code == kDone ? kFailed : code;
 }
 
@@ -292,7 +295,7 @@ double MonotonicSeconds() {
 
 namespace {
 
-// The inode of the socket whose local and remote ports these are; empty: there is none.
+// Returns the inode of the socket with these local and remote ports; empty if there is none.
 std::string InodeOf(int local_port, int remote_port) {
   const std::string local = absl::StrFormat(":%04X", local_port);
   const std::string remote = absl::StrFormat(":%04X", remote_port);

@@ -1,10 +1,10 @@
-// Processes of this machine: started, waited for, recognised when somebody else has started them,
-// and looked at in /proc.
+// Starts processes of this machine, waits for them, recognises those that another program has
+// started, and examines them in /proc.
 //
-// A started process has its own process group, so that the Ctrl-C of a terminal reaches its starter
-// alone, and gets SIGTERM when its starter dies, however that dies. A process may end at any
-// moment; then /proc tells nothing of it. Blocking only where said. For the command line, which has
-// no event loop; a daemon uses ChildProcess.
+// A started process has its own process group, so that Ctrl-C in a terminal reaches only the
+// program that started it. It gets SIGTERM when that program dies for any reason. A process may end
+// at any moment; /proc then holds nothing about it. Functions block only if their comments say so.
+// These functions are for the command line, which has no event loop; a daemon uses ChildProcess.
 #pragma once
 
 #include <sys/types.h>
@@ -24,57 +24,62 @@ namespace atolld {
 
 struct ProcessExit {
   bool by_signal = false;
-  int code = 0;  // exit code, or the signal's number
+  int code = 0;  // the exit code, or the signal's number
 };
 
-// "was killed by signal 9", "exited with 2"
+// Returns "was killed by signal 9" or "exited with 2".
 std::string Describe(const ProcessExit& exit);
 
-// Starts argv[0] (a path) with both outputs appended to `log_path`. NOT_FOUND/UNKNOWN when it
-// cannot be executed. Call it from the thread that lives as long as the process shall.
+// Starts argv[0] (a path), and appends its standard output and standard error to `log_path`. Fails
+// with NOT_FOUND or UNKNOWN if it cannot be executed. Call it from a thread that lives as long as
+// the process should, because the process gets SIGTERM when that thread ends.
 absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& argv,
                                    const std::string& log_path);
 
-// The exit of a child, if it has ended and was not reported before.
+// Returns the exit of a child that has ended. Returns nullopt if it still runs or if its exit was
+// returned before.
 std::optional<ProcessExit> ReapProcess(pid_t child);
 
-// Whether a process of that number runs (a zombie does not).
+// Returns true if a process with this pid runs. A zombie does not run.
 bool IsRunning(pid_t pid);
 
-// The pid that the daemon of `dir` says it has, if an atolld of that number runs; numbers are used
-// again.
+// Returns the pid that the daemon of `dir` has written, if the process with this pid is an atolld.
+// Any other process has only been given the same pid later.
 std::optional<pid_t> RunningDaemon(const std::string& dir);
 
-// Gives a process its standard input by calling `write`, on a thread of its own. CANCELLED from
-// `write`: the process reads no more, which is no error of the feed's.
+// A Feed gives a process its standard input by calling `write`, on a thread of its own. `write`
+// fails with CANCELLED if the process has closed its input; this is not counted as an error of the
+// feed.
 using WriteInput = std::function<absl::Status(absl::Span<const uint8_t> bytes)>;
 using Feed = std::function<absl::Status(const WriteInput& write)>;
 
-// Runs to the end and returns what was written to standard output. UNKNOWN with the last line of
-// standard error when it does not exit with 0, INVALID_ARGUMENT when with 2; DEADLINE_EXCEEDED (and
-// killed) after `seconds`. `on_output`, where given, sees standard output as it comes. Standard
-// input is what `feed` writes, whose error comes first; empty without one. Blocks.
+// Runs the command to its end and returns its standard output. `on_output`, if given, gets the
+// output as it arrives. `feed` writes the standard input, which is empty without a feed. Fails with
+// INVALID_ARGUMENT if the exit code is 2, and with UNKNOWN if it is another code than 0; the
+// message is the last line of standard error. Kills the command and fails with DEADLINE_EXCEEDED
+// when `seconds` have passed. If the feed fails, its error is returned instead. Blocks.
 absl::StatusOr<std::string> RunAndCapture(
     const std::vector<std::string>& argv, int seconds,
     const std::function<void(absl::string_view)>& on_output = {}, const Feed& feed = {});
 
-// The exit code of a command that ends with `code`: what it has printed may not have reached its
-// place, as on a full disk. That is said, and is a failure.
+// Call this at the end of a command with its exit code; it returns the code to exit with. If the
+// output could not be written, for example on a full disk, it prints an error and returns a
+// failure.
 int FinishOutput(int code);
 
-// Runs to the end with our own outputs: what it writes is read where we are. Blocks.
+// Runs the command to its end; it writes to this process's standard output and error. Blocks.
 absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv);
 
-// The folder of the running program: Atoll's binaries lie beside one another.
+// Returns the folder of the running program, which holds all of Atoll's binaries.
 std::string ProgramFolder();
 
-// Of a clock that only goes forward: for how long something took.
+// Returns the time of a clock that never goes back, for measuring durations.
 double MonotonicSeconds();
 
 // -----------------------------------------------------------------------------------------------
 
 struct ProcessStat {
-  char state = '?';  // 'R', 'S', 'D' run; 'T' is stopped; 'Z' has ended
+  char state = '?';  // 'R', 'S' or 'D' if it runs; 'T' if it is stopped; 'Z' if it has ended
   pid_t parent = 0;
   bool running() const { return state == 'R' || state == 'S' || state == 'D'; }
 };
@@ -83,10 +88,11 @@ std::optional<ProcessStat> StatOf(pid_t pid);
 
 std::vector<pid_t> ChildrenOf(pid_t parent);
 
-// VmRSS; 0: it has ended.
+// Returns the process's memory (VmRSS), or 0 if it has ended.
 uint64_t ResidentBytes(pid_t pid);
 
-// Which of `candidates` has the local end of a TCP connection between these two ports; 0: none.
+// Returns the pid among `candidates` of the process that has the local end of a TCP connection
+// between these two ports, or 0 if none of them has it.
 pid_t OwnerOfConnection(const std::vector<pid_t>& candidates, int local_port, int remote_port);
 
 }  // namespace atolld

@@ -53,7 +53,7 @@ absl::Status EnsureProcessFolder(Files& files, const ProcessFolder& folder) {
   const std::string text =
       absl::StrCat("atolld works in ", dir.string(),
                    ". While that folder is missing, atolld does not make it anew without --new.\n");
-  // Where nobody may write, nobody can make the folder anew either.
+  // In a place that cannot be written to, the folder cannot be made anew either.
   WriteFileDurably(files, NotePath(dir), BytesOf(text)).IgnoreError();
   return absl::OkStatus();
 }

@@ -1,15 +1,16 @@
-// The folder that a daemon works in: found, or made at a first start, and never made anew in place
-// of one that was there before.
+// Finds the folder in which a daemon works, or makes it at the first start. It never makes the
+// folder anew if it existed before and is missing.
 //
-// A folder that does not exist is doubted, because the run may have been moved, or its disk may not
-// be mounted; and a coordinator in an empty folder is another authority, with an empty run of the
-// same name. It is made only where all says that this is a first start: its parent is there, and no
-// note beside it says that a daemon worked in it.
+// The folder may be missing because the run was moved or because its disk is not mounted. A
+// coordinator that started in a new, empty folder would have a new authority and an empty run of
+// the same name. The folder is therefore only made at what must be a first start: its parent
+// exists, and no note beside it says that a daemon has worked in it.
 //
 //   PARENT/NAME          the folder
-//   PARENT/.NAME.atoll   the note; none where the folder holds its own config, which moves with it
+//   PARENT/.NAME.atoll   the note; it is not written if the folder holds its own config, so that
+//                        the folder can be moved with its config
 //
-// Blocking.
+// The functions block.
 #pragma once
 
 #include <string>
@@ -20,18 +21,18 @@
 namespace atolld {
 
 struct ProcessFolder {
-  std::string dir;     // absolute
-  std::string named;   // who names it: "[coordinator] dir", "--dir"
-  std::string config;  // the file that names it; empty: no file does
-  bool fresh = false;  // whoever called says that it is a first start: nothing is doubted
+  std::string dir;     // an absolute path
+  std::string named;   // the setting that gives the folder: "[coordinator] dir", "--dir"
+  std::string config;  // the config file that gives it; empty if none does
+  bool fresh = false;  // true if this is known to be a first start; the note is then ignored
 };
 
-// Makes nothing. OK: the folder is there, or may be made. NOT_FOUND: it is not there, nor is its
-// parent. FAILED_PRECONDITION: it is not there, and was before.
+// Returns OK if the folder exists or may be made. Fails with NOT_FOUND if neither it nor its parent
+// exists, and with FAILED_PRECONDITION if it is missing but existed before. Makes nothing.
 absl::Status CheckProcessFolder(Files& files, const ProcessFolder& folder);
 
-// The folder is there when this returns OK, with its note. Errors as CheckProcessFolder, or of the
-// disk. A note that cannot be written beside a folder that was there is no error.
+// Makes the folder and its note if they do not exist. Fails with the errors of CheckProcessFolder
+// or of the disk. It is not an error if the note of an existing folder cannot be written.
 absl::Status EnsureProcessFolder(Files& files, const ProcessFolder& folder);
 
 }  // namespace atolld

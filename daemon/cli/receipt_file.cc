@@ -21,7 +21,7 @@ bool IsHexadecimal(const std::string& text) {
          text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
 }
 
-// Takes the fields of an object out of it, one by one; the first that is wrong is kept.
+// Takes the fields out of an object one by one, and remembers the first that is wrong.
 class ReceiptFields {
  public:
   explicit ReceiptFields(const Json& json) : json_(json) {}
@@ -54,7 +54,8 @@ class ReceiptFields {
   absl::Status End() {
     for (const auto& [name, value] : json_.items()) {
       if (status_.ok() && taken_.count(name) == 0) {
-        status_ = absl::InvalidArgumentError(absl::StrCat("no receipt: it has no \"", name, "\""));
+        status_ = absl::InvalidArgumentError(
+            absl::StrCat("not a receipt: it has the unknown key \"", name, "\""));
       }
     }
     return status_;
@@ -66,14 +67,15 @@ class ReceiptFields {
     const auto found = json_.find(name);
     if (found != json_.end()) return &*found;
     if (status_.ok()) {
-      status_ = absl::InvalidArgumentError(absl::StrCat("no receipt: \"", name, "\" is missing"));
+      status_ =
+          absl::InvalidArgumentError(absl::StrCat("not a receipt: \"", name, "\" is missing"));
     }
     return nullptr;
   }
   void Wrong(const char* name, const char* wanted) {
     if (!status_.ok()) return;
     status_ =
-        absl::InvalidArgumentError(absl::StrCat("no receipt: \"", name, "\" is not ", wanted));
+        absl::InvalidArgumentError(absl::StrCat("not a receipt: \"", name, "\" is not ", wanted));
   }
 
   const Json& json_;
@@ -122,7 +124,7 @@ std::vector<std::string> ReceiptText(const v1::Receipt& receipt) {
 absl::StatusOr<v1::Receipt> ParseReceipt(const std::string& text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
-    return absl::InvalidArgumentError("no receipt: it is no JSON object");
+    return absl::InvalidArgumentError("not a receipt: it is not a JSON object");
   }
   ReceiptFields fields(json);
   v1::Receipt receipt;

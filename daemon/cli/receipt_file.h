@@ -1,6 +1,6 @@
-// A receipt as a file: JSON whose digests, key and signature are hexadecimal, so that it can be
-// mailed, printed, and checked by a program of one's own (docs/protocol.md has the layout).
-// Pure functions, any thread.
+// The file form of a receipt: JSON with the digests, the key and the signature in hexadecimal, so
+// that it can be mailed, printed, and checked by other programs. docs/protocol.md gives the layout.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,10 +13,11 @@
 namespace atolld {
 
 nlohmann::ordered_json ReceiptJson(const v1::Receipt& receipt);
-// What it says, in words.
+// Returns the receipt's contents in words.
 std::vector<std::string> ReceiptText(const v1::Receipt& receipt);
 
-// INVALID_ARGUMENT: it is no such file, and where; the signature is not checked.
+// Parses the JSON of a receipt. Does not check the signature. Fails with INVALID_ARGUMENT if the
+// text is not a receipt; the message says where.
 absl::StatusOr<v1::Receipt> ParseReceipt(const std::string& text);
 
 }  // namespace atolld

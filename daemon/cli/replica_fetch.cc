@@ -30,14 +30,14 @@ namespace {
 
 constexpr absl::Duration kFailureTimeout = absl::Seconds(10);
 
-// Peers are asked in turn until so many have answered; for so long, if most of them do not.
+// Peers are asked in turn until this many have answered, or until this time has passed.
 constexpr size_t kEnoughDonors = 4;
 constexpr absl::Duration kLookingTime = absl::Seconds(60);
 
-// A large state over a slow line; donors that stall are left long before.
+// A large state over a slow line; donors that stall are given up long before.
 constexpr absl::Duration kFetchingTime = absl::Hours(30 * 24);
 
-// The newest entry is with the coordinator a moment before it is with all peers.
+// The coordinator has the newest entry a moment before all peers have it.
 constexpr int kEntryTries = 10;
 constexpr absl::Duration kEntryPause = absl::Milliseconds(500);
 
@@ -99,7 +99,7 @@ class Fetching {
   uint64_t target_ = 0;
 };
 
-// The first answer of a donor, which is dropped then.
+// Returns the donor's first answer; the call is then dropped.
 absl::StatusOr<v1::SnapshotInfo> Fetching::Describe(const std::string& donor,
                                                     std::optional<uint64_t> version) {
   const auto told = std::make_shared<std::optional<absl::StatusOr<v1::SnapshotInfo>>>();
@@ -167,7 +167,7 @@ absl::Status Fetching::KeepThoseOfTheRun() {
   return donors_.empty() ? NobodyError("what they have is of another history") : absl::OkStatus();
 }
 
-// The newest that leads to the target.
+// Chooses the newest snapshot that leads to the target.
 absl::StatusOr<uint64_t> Fetching::ChooseSnapshot() {
   std::optional<uint64_t> best;
   uint64_t oldest = donors_.front().newest.version();
@@ -186,13 +186,12 @@ absl::StatusOr<uint64_t> Fetching::ChooseSnapshot() {
       if (version <= target_) return version;
     }
   }
-  return absl::OutOfRangeError(absl::StrCat("no peer of the run leads to version ", target_,
+  return absl::OutOfRangeError(absl::StrCat("no peer of the run can give version ", target_,
                                             " any more: versions ", oldest, " to ",
-                                            headers_.back().version(), " can be had"));
+                                            headers_.back().version(), " are available"));
 }
 
-// Of the newest version no header tells the state yet: there the seal does, or what peers have
-// reported.
+// No header gives the state of the newest version yet: the seal gives it, or the peers' reports.
 absl::Status Fetching::Confirm(const v1::SnapshotInfo& info) const {
   const uint64_t version = info.version();
   if (version > target_) return absl::NotFoundError("its snapshot is too new");
@@ -248,7 +247,8 @@ absl::StatusOr<uint64_t> Fetching::FetchSnapshot(uint64_t wanted) {
   return (*result)->version;
 }
 
-// From the replica's version to the target, each committed as a peer does it: with every check.
+// Applies the entries from the replica's version to the target, each committed with every check, as
+// a peer does it.
 absl::Status Fetching::FetchEntries(Replica& replica) {
   absl::Status status;
   for (int tries = 0; tries < kEntryTries && replica.version() < target_; ++tries) {
@@ -286,7 +286,7 @@ absl::StatusOr<FetchedReplica> Fetching::Run() {
   RETURN_IF_ERROR(FindDonors());
   // After the donors' snapshots, so that they name none which is newer.
   ASSIGN_OR_RETURN(headers_, AllHeaders(client_));
-  if (headers_.empty()) return absl::UnavailableError("the coordinator tells no headers");
+  if (headers_.empty()) return absl::UnavailableError("the coordinator gives no headers");
   RETURN_IF_ERROR(KeepThoseOfTheRun());
   target_ = fetch_.version.value_or(headers_.back().version());
   ASSIGN_OR_RETURN(const uint64_t wanted, ChooseSnapshot());
@@ -308,7 +308,7 @@ absl::StatusOr<FetchedReplica> Fetching::Run() {
 absl::StatusOr<FetchedReplica> FetchReplica(const ReplicaFetch& fetch) {
   // Why a donor was left is in the error, if it comes to that.
   ASSIGN_OR_RETURN(const std::unique_ptr<ProcessLog> log,
-                   ProcessLog::Open({Log::Level::kError, true, ""}));
+                   ProcessLog::Open({Log::Level::kError, "", false}));
   PosixExecutor executor({2, 0});
   PosixFiles files;
   GrpcTransport::Options network;

@@ -22,24 +22,24 @@ using Weight = Finding::Weight;
 
 constexpr double kSecondsADay = 86400;
 
-// What the network sees of a message: headers of HTTP/2, TLS and the packets, and the packets that
-// answer.
+// The bytes on the network for each byte of a message: headers of HTTP/2, TLS and the packets, and
+// the answering packets.
 constexpr double kWireBytes = 1.07;
-// So much of a cap is left for messages.
+// The share of a cap that is left for messages.
 constexpr double kCapShare = 0.93;
 
 // Below this a round of even a small model is all exchange.
 constexpr double kTooSlowLine = 0.5e6 / 8;
-// Whoever trains with others makes them wait so long, or is late each time.
+// A peer with such rounds makes the others wait this long, or is late each time.
 constexpr double kLongRoundSeconds = 3600;
 
 // The parameters, and a buffer of the outer rule.
 constexpr double kStateBytesAParameter = 8;
 
-// With libtorch from a cold disk, and a first step that is very long.
+// Enough for libtorch from a cold disk, and a first step that is very long.
 constexpr int kMeasurePatience = 300;
 
-// What is measured passes a faster line in too short a time to tell.
+// A faster line is too fast to measure: the bytes pass in too short a time.
 constexpr double kFastestTold = 1e9 / 8;
 
 std::string MeasuredRate(double bytes_per_second) {
@@ -99,8 +99,8 @@ RoundCost CostOf(const v1::RunSpec& spec, uint32_t peers, bool dialled, double s
   const uint32_t fragments = FragmentsOf(spec);
   const EncodedSize size = EncodedSizeOf((parameters + fragments - 1) / fragments,
                                          spec.exchange().chunk_elements(), *codecs);
-  // Who can be dialled averages an equal share, and has that share of its own update and of the
-  // mean already; who cannot sends its whole update and gets the whole mean.
+  // A peer that can be dialled averages an equal share, and so has that share of its own update and
+  // of the mean already; any other peer sends its whole update and gets the whole mean.
   const double others = dialled ? (peers - 1.0) / peers : 1.0;
   const double updates = others * size.update_bytes, means = others * size.mean_bytes;
   cost.up_bytes = kWireBytes * (dialled ? updates + means : updates);
@@ -153,7 +153,7 @@ Finding SpeedFinding(const absl::StatusOr<StepSpeed>& speed, const v1::RunSpec& 
                   AboutSeconds(round));
   if (round <= kLongRoundSeconds) return {Weight::kGood, text};
   return {Weight::kDoubtful,
-          absl::StrCat(text, ", and whoever is so long is late where others are faster")};
+          absl::StrCat(text, ", and a peer that takes so long is late where others are faster")};
 }
 
 std::vector<Finding> CostFindings(const RoundCost& cost, const MachineConfig& machine) {
@@ -188,7 +188,7 @@ std::vector<Finding> CostFindings(const RoundCost& cost, const MachineConfig& ma
 
 std::vector<Finding> LookAtCosts(const CostQuestion& question) {
   std::vector<Finding> findings;
-  absl::StatusOr<LineSpeed> line = absl::UnimplementedError("nobody has named a coordinator");
+  absl::StatusOr<LineSpeed> line = absl::UnimplementedError("no coordinator is named");
   if (question.measure_line) {
     line = question.measure_line();
     findings.push_back(LineFinding(line, question.machine));

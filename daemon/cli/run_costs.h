@@ -1,8 +1,8 @@
-// What a run would cost this machine, before it has joined: how fast its line to the coordinator
-// is, how long an inner step takes here, and how many bytes a day that comes to.
+// Estimates the cost of a run for a machine before it joins: how fast its line to the coordinator
+// is, how long an inner step takes on it, and how many bytes it would send and receive in a day.
 //
-// The line and the step are measured; the rest follows from the run's record. Measuring blocks, for
-// a few seconds each; the other functions are pure.
+// The line and the step are measured, and the rest is computed from the run's record. MeasureStep
+// and LookAtCosts measure, and block for some seconds. The other functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +20,36 @@ namespace atolld {
 
 struct StepSpeed {
   double step_seconds = 0;
-  double tokens_per_second = 0;  // 0: of a model whose batch is not of tokens
-  std::string device;            // empty: no device took it, the run says it
+  double tokens_per_second = 0;  // 0 if the model's batch does not consist of tokens
+  std::string device;            // empty if the time was taken from the run's record
 };
 
-// Has the worker take inner steps of this run on random tokens, for some `seconds` and at least one
-// step. A stub's step takes what the run says. UNIMPLEMENTED: of such a model nobody knows without
-// its data or its own program.
+// Lets the worker take inner steps of this run on random tokens, for about `seconds` and at least
+// one step. For a stub, returns the time in the run's record. Fails with UNIMPLEMENTED for a model
+// whose speed can only be measured with its data, its base or the user's own program.
 absl::StatusOr<StepSpeed> MeasureStep(const std::string& worker, const v1::RunSpec& spec,
                                       uint32_t threads, const std::string& device, int seconds);
 
-// What a round means for a machine whose training and line are as said; 0: not known.
+// The cost of a round for one machine. A figure of 0 is unknown.
 struct RoundCost {
-  double up_bytes = 0, down_bytes = 0;  // as the network sees them
+  double up_bytes = 0, down_bytes = 0;  // including the headers of packets
   double train_seconds = 0;
-  double exchange_seconds = 0;  // its own bytes over its own line
-  double state_bytes = 0;       // to fetch once, on joining
+  double exchange_seconds = 0;  // the time that its bytes take on its own line
+  double state_bytes = 0;       // fetched once, on joining
 
   double seconds() const { return train_seconds + exchange_seconds; }
-  double rounds_a_day() const;  // at most: a round ends when others are ready, too; 0: not known
+  // Returns an upper limit, since a round also waits for other peers; 0 if unknown.
+  double rounds_a_day() const;
   double bytes_a_day() const { return (up_bytes + down_bytes) * rounds_a_day(); }
 };
 
-// `peers`: that average with each other, this one among them. `dialled`: others can reach it, so
-// that it averages a part for them. Rates of 0: not known.
+// Computes the cost. `peers` is the number of peers that average with each other, including this
+// one. `dialled` is true if other peers can dial this machine, so that it also averages a part for
+// them. Rates of 0 in `line` mean unknown.
 RoundCost CostOf(const v1::RunSpec& spec, uint32_t peers, bool dialled, double step_seconds,
                  const LineSpeed& line);
 
-// What a line that was measured leaves under these caps.
+// Returns the rates of a measured line under the caps of `machine`.
 LineSpeed UnderCaps(const LineSpeed& line, const MachineConfig& machine);
 
 Finding LineFinding(const absl::StatusOr<LineSpeed>& line, const MachineConfig& machine);
@@ -58,16 +60,17 @@ struct CostQuestion {
   v1::RunSpec spec;
   uint32_t peers = 2;
   bool dialled = false;
-  std::string worker;  // the program that would train; empty: none would
+  std::string worker;  // the program that would train; empty for a peer without a worker
   uint32_t threads = 1;
   std::string device = "auto";
-  int step_seconds = 3;  // for which steps are measured
-  double slower = 1;     // [worker] slower: a step lasts so many times what is measured
+  int step_seconds = 3;  // the time for which steps are measured
+  double slower = 1;     // [worker] slower: a step lasts this many times the measured time
   MachineConfig machine;
   std::function<absl::StatusOr<LineSpeed>()> measure_line;
 };
 
-// Measures, and says all of the above. Nothing of it is fatal.
+// Measures the line and a step, and returns the findings of the three functions above. None of them
+// is fatal.
 std::vector<Finding> LookAtCosts(const CostQuestion& question);
 
 }  // namespace atolld

@@ -1,6 +1,5 @@
 #include "daemon/cli/run_metrics.h"
 
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,74 +10,53 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/figures.h"
 #include "daemon/cli/status_json.h"
-#include "membership/run/utilisation.h"
 
 namespace atolld {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// 0 stands for a figure that was not measured.
-Json Measured(double value) { return value == 0 ? Json(nullptr) : Json(value); }
+// The columns that are not in the status table: a sum over it, and a word.
+constexpr char kTotalTokens[] = "train/total_tokens";
+constexpr char kPlan[] = "exchange/plan";
 
-// Every column, with what is known of a version without a round.
-Json EmptyRow(uint64_t version) {
-  return {{"version", version},
-          {"time/elapsed_seconds", nullptr},
-          {"train/loss", nullptr},
-          {"validation/loss", nullptr},
-          {"validation/own_mean", nullptr},
-          {"validation/own_tenth", nullptr},
-          {"validation/own_ninetieth", nullptr},
-          {"train/tokens", nullptr},
-          {"train/total_tokens", nullptr},
-          {"train/contributors", nullptr},
-          {"train/parties", nullptr},
-          {"time/train_seconds", nullptr},
-          {"time/exchange_seconds", nullptr},
-          {"time/predicted_seconds", nullptr},
-          {"time/audit_seconds", nullptr},
-          {"time/compute_utilization", nullptr},
-          {"exchange/hidden_bytes", nullptr},
-          {"exchange/waited_bytes", nullptr},
-          {"exchange/revisions", nullptr},
-          {"exchange/plan", nullptr},
-          {"noise/scale_tokens", nullptr},
-          {"privacy/epsilon", nullptr},
-          {"privacy/clip", nullptr}};
-}
-
-void Fill(const v1::RoundRecord& round, Json* row) {
-  Json& figures = *row;
-  figures["time/elapsed_seconds"] = round.elapsed_seconds();
-  figures["train/loss"] = Measured(round.train_loss());
-  figures["train/tokens"] = round.tokens();
-  figures["train/contributors"] = round.contributors();
-  figures["train/parties"] = Measured(round.parties());
-  figures["time/train_seconds"] = Measured(round.train_seconds());
-  figures["time/exchange_seconds"] = Measured(round.exchange_seconds());
-  figures["time/predicted_seconds"] = Measured(round.predicted_seconds());
-  if (round.has_utilisation()) {
-    figures["time/compute_utilization"] = OrNull(TrainedShare(round.utilisation()));
-    figures["exchange/hidden_bytes"] = round.utilisation().hidden_bytes();
-    figures["exchange/waited_bytes"] = round.utilisation().waited_bytes();
+template <typename Of>
+void NameColumns(absl::Span<const Figure<Of>> figures, Json* row) {
+  for (const Figure<Of>& figure : figures) {
+    if (figure.column != nullptr) row->emplace(figure.column, nullptr);
   }
-  figures["noise/scale_tokens"] = Measured(round.noise_scale());
-  figures["privacy/epsilon"] = Measured(round.epsilon());
-  figures["privacy/clip"] = Measured(round.clip());
-  if (round.revisions() == 0) return;  // adopted: only the entry's header is known
-  figures["time/audit_seconds"] = round.audit_seconds();
-  figures["exchange/revisions"] = round.revisions();
-  figures["exchange/plan"] = round.plan();
 }
 
-// Of kMetricsFile: a line has some 400 bytes.
+// Returns every column, with what is known about a version without a round.
+Json EmptyRow(uint64_t version) {
+  // What is looked at most comes first.
+  Json row = {{"version", version},      {"time/elapsed_seconds", nullptr},
+              {"train/loss", nullptr},   {"validation/loss", nullptr},
+              {"train/tokens", nullptr}, {kTotalTokens, nullptr}};
+  NameColumns(RoundFigures(), &row);
+  row.emplace(kPlan, nullptr);
+  NameColumns(EvaluationFigures(), &row);
+  return row;
+}
+
+// Keeps the values that are known already: a version's time is its round's, not its later
+// evaluation's.
+template <typename Of>
+void Fill(absl::Span<const Figure<Of>> figures, const Of& of, Json* row) {
+  for (const Figure<Of>& figure : figures) {
+    if (figure.column == nullptr) continue;
+    Json& field = (*row)[figure.column];
+    if (field.is_null()) field = FigureJson(figure.value(of), figure.form);
+  }
+}
+
+// The limit of kMetricsFile, whose lines have about 400 bytes.
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 std::string CsvField(const Json& value) {
-  const bool number = value.is_number_float();
-  if (value.is_null() || (number && !std::isfinite(value.get<double>()))) return "";
+  if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();
   const auto& text = value.get_ref<const std::string&>();
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -93,18 +71,13 @@ std::vector<Json> RunMetrics(absl::Span<const v1::RunStatus> pages) {
     return rows.try_emplace(version, EmptyRow(version)).first->second;
   };
   for (const v1::RunStatus& page : pages) {
-    for (const v1::RoundRecord& round : page.rounds()) Fill(round, &row(round.version()));
+    for (const v1::RoundRecord& round : page.rounds()) {
+      Json& figures = row(round.version());
+      Fill(RoundFigures(), round, &figures);
+      if (!round.plan().empty()) figures[kPlan] = round.plan();
+    }
     for (const v1::EvaluationRecord& evaluation : page.evaluations()) {
-      Json& figures = row(evaluation.version());
-      figures["validation/loss"] = evaluation.loss();
-      if (evaluation.own_parties() > 0) {
-        figures["validation/own_mean"] = evaluation.own_mean();
-        figures["validation/own_tenth"] = evaluation.own_tenth();
-        figures["validation/own_ninetieth"] = evaluation.own_ninetieth();
-      }
-      if (figures["time/elapsed_seconds"].is_null()) {
-        figures["time/elapsed_seconds"] = evaluation.elapsed_seconds();
-      }
+      Fill(EvaluationFigures(), evaluation, &row(evaluation.version()));
     }
   }
   // From the newest version back, so that it does not matter where the pages begin.
@@ -112,7 +85,7 @@ std::vector<Json> RunMetrics(absl::Span<const v1::RunStatus> pages) {
   std::vector<Json> ordered;
   for (auto at = rows.rbegin(); at != rows.rend(); ++at) {
     Json& figures = at->second;
-    figures["train/total_tokens"] = total;
+    figures[kTotalTokens] = total;
     if (!figures["train/tokens"].is_null()) total -= figures["train/tokens"].get<uint64_t>();
   }
   for (auto& [version, figures] : rows) ordered.push_back(std::move(figures));

@@ -7,7 +7,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
@@ -16,6 +15,7 @@
 #include "daemon/replica/state/run_file_copy.h"
 #include "daemon/transport/coordinator_client.h"
 #include "membership/history/run_files.h"
+#include "membership/run/losses.h"
 
 namespace atolld {
 namespace {
@@ -35,12 +35,12 @@ std::string LimitText() {
   return absl::StrCat("the ", kLargestRunFile >> 20, " MiB that peers give to each other");
 }
 
-// "version 12 of 40, validation loss 2.310 nats a token"
+// Returns "version 12 of 40, validation loss 2.3104 nats a token".
 std::string Reached(const v1::RunDescription& run) {
   std::string text = absl::StrCat("version ", run.version(), " of ", run.spec().rounds());
-  if (run.validation_loss() > 0) {
-    absl::StrAppend(&text,
-                    absl::StrFormat(", validation loss %.3f nats a token", run.validation_loss()));
+  if (run.validation_loss() != 0) {
+    absl::StrAppend(&text, ", validation loss ",
+                    LossText(run.validation_loss(), LossUnit(run.spec())));
   }
   return text;
 }
@@ -58,7 +58,7 @@ Finding RunItself(const v1::RunDescription& run) {
       Reached(run));
   if (!holders.empty()) {
     return {NeedWeight::kDoubtful,
-            absl::StrCat(over, "; to join it only fetches its model, from ", holders)};
+            absl::StrCat(over, "; joining it only fetches its model, from ", holders)};
   }
   return {
       NeedWeight::kFatal,
@@ -98,7 +98,7 @@ Finding DataNeed(const v1::RunSpec& spec, const std::string& data) {
                        digest.empty() ? "" : absl::StrCat(", which must be the run's", digest))};
 }
 
-// A file of the run that its peers give to each other, or that an option names.
+// Checks a file of the run that its peers give to each other, or that an option names.
 Finding ListedNeed(Files& files, const v1::RunDescription& run, const std::string& role,
                    const std::string& own) {
   const v1::RunFile* const main = FindRunFile(run.spec(), role);
@@ -112,7 +112,7 @@ Finding ListedNeed(Files& files, const v1::RunDescription& run, const std::strin
       return {NeedWeight::kGood, absl::StrCat(role, ": ", own)};
     }
     return {NeedWeight::kFatal,
-            absl::StrCat(role, ": ", option, " '", own, "' is another than the run's ",
+            absl::StrCat(role, ": ", option, " '", own, "' differs from the run's ",
                          Describe(*main), "; leave the option out to get that")};
   }
   for (const v1::RunFile& file : run.spec().files()) {
@@ -166,7 +166,7 @@ Finding BaseNeed(const v1::ModelSpec& model, const std::string& base) {
                        "; the run's adapters are of ", what)};
 }
 
-// The folder of a model of Hugging Face's; of adapters' own folder the config lies with their base.
+// Checks the folder of a Hugging Face model. The config of adapters is in the folder of their base.
 Finding FolderNeed(const v1::ModelSpec& model, const std::string& folder) {
   if (folder.empty()) {
     return {NeedWeight::kFatal,
@@ -175,9 +175,10 @@ Finding FolderNeed(const v1::ModelSpec& model, const std::string& folder) {
   }
   const std::string config = absl::StrCat(folder, "/config.json");
   if (!IsThere(config) && !IsThere(absl::StrCat(folder, "/adapter_config.json"))) {
-    return {NeedWeight::kFatal, absl::StrCat("model: --base '", folder,
-                                             "' is no folder with a config.json, as transformers "
-                                             "writes it")};
+    return {NeedWeight::kFatal,
+            absl::StrCat("model: --base '", folder,
+                         "' is not a folder with a config.json, as transformers "
+                         "writes it")};
   }
   if (model.file_digest().empty() || !IsThere(config)) {
     return {NeedWeight::kGood, absl::StrCat("model: ", folder)};
@@ -188,7 +189,7 @@ Finding FolderNeed(const v1::ModelSpec& model, const std::string& folder) {
   }
   return {NeedWeight::kFatal,
           absl::StrCat("model: the config.json of --base '", folder,
-                       "' is another than the run's, which has ", StartOf(model.file_digest()))};
+                       "' differs from the run's, which has ", StartOf(model.file_digest()))};
 }
 
 Finding WorkerNeed(const std::string& program) {
@@ -200,7 +201,7 @@ Finding WorkerNeed(const std::string& program) {
   return {NeedWeight::kFatal, absl::StrCat("program: --program '", program, "': no such file")};
 }
 
-// Asks with the token's credentials, which lie in `folder` meanwhile.
+// Asks with the token's credentials, which are in `folder` meanwhile.
 template <typename Ask>
 auto WithToken(Files& files, const v1::JoinToken& token, const std::string& folder, const Ask& ask)
     -> decltype(ask(CoordinatorAccess())) {
@@ -225,9 +226,9 @@ std::string AddressesIn(const v1::JoinToken& token) {
 }
 
 absl::StatusOr<v1::RunDescription> AskAboutRun(Files& files, const v1::JoinToken& token,
-                                               const std::string& folder, absl::Duration patience) {
+                                               const std::string& folder, const Waiting& waiting) {
   return WithToken(files, token, folder,
-                   [&](const CoordinatorAccess& access) { return DescribeRun(access, patience); });
+                   [&](const CoordinatorAccess& access) { return DescribeRun(access, waiting); });
 }
 
 absl::StatusOr<LineSpeed> MeasureLineWith(Files& files, const v1::JoinToken& token,

@@ -1,8 +1,9 @@
-// What a run needs of a machine that is to join it, and whether the machine has it: asked with a
-// token, which stays unspent.
+// Finds out what a machine must have to join a run, and checks that this machine has it. The
+// coordinator is asked with a token, which is not used up.
 //
-// The coordinator describes the run. What its peers give to each other (run_files.h) nobody has to
-// bring; for all else a line names the option that gives it. Blocking.
+// The coordinator describes the run. Files that the peers pass on to each other (run_files.h) need
+// not be given. For everything else that is missing, a finding names the option that gives it. The
+// functions block.
 #pragma once
 
 #include <string>
@@ -17,32 +18,35 @@
 
 namespace atolld {
 
-// What this machine has, as the options of `atolld join` name it; empty: not named.
+// The files of this machine that the options of `atolld join` name. A member is empty if its option
+// is not given.
 struct Brought {
-  std::string data;       // a file or folder; of several sources all, with commas between them
+  std::string data;       // a file or folder; for several sources all of them, separated by commas
   std::string tokenizer;  // a file
   std::string base;       // a file of `atoll import`
   std::string program;    // a TorchScript file, or the program of an external model
 };
 
-// Where its coordinators are, as CoordinatorAccess has it.
+// Returns the addresses of the coordinators in the token, in the form of
+// CoordinatorAccess::address.
 std::string AddressesIn(const v1::JoinToken& token);
 
-// Asks the token's coordinator for `patience`. The token's credentials lie in `folder` meanwhile,
-// which is removed. Errors as DescribeRun.
+// Asks the token's coordinator for the description of the run. During the call `folder` holds the
+// token's credentials; it is removed afterwards. Fails with the errors of DescribeRun.
 absl::StatusOr<v1::RunDescription> AskAboutRun(Files& files, const v1::JoinToken& token,
-                                               const std::string& folder, absl::Duration patience);
+                                               const std::string& folder, const Waiting& waiting);
 
-// How fast the line to the token's coordinator is; for `patience` another machine may measure
-// first. `folder` as above. Errors as MeasureLine.
+// Measures the line to the token's coordinator, and waits for up to `patience` while another
+// machine measures. `folder` is used as in AskAboutRun. Fails with the errors of MeasureLine.
 absl::StatusOr<LineSpeed> MeasureLineWith(Files& files, const v1::JoinToken& token,
                                           const std::string& folder, absl::Duration patience);
 
-// The run itself, then one line for each thing that it needs. Fatal: to join would be in vain.
+// Returns a finding about the run itself, then one for each thing that the run needs. If a finding
+// is fatal, joining would fail.
 std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run,
                                 const Brought& brought);
 
-// The paths of `data`; one, unless the run mixes several sources.
+// Returns the paths in `data`: a single path unless the run mixes several sources.
 std::vector<std::string> SourcesIn(const v1::RunSpec& spec, const std::string& data);
 
 }  // namespace atolld

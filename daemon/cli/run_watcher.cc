@@ -1,5 +1,6 @@
 #include "daemon/cli/run_watcher.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <iterator>
@@ -16,7 +18,7 @@
 #include "absl/time/time.h"
 #include "compression/base/check.h"
 #include "daemon/env/process_events.h"
-#include "membership/run/ending.h"
+#include "membership/run/losses.h"
 #include "membership/run/utilisation.h"
 
 namespace atolld {
@@ -73,6 +75,20 @@ bool SignalWaiter::Wait(Waker& waker, absl::Duration limit) {
   return end;
 }
 
+bool SignalWaiter::Write(int out, absl::string_view text) {
+  while (!text.empty()) {
+    pollfd polled[] = {{out, POLLOUT, 0}, {fd_, POLLIN, 0}};
+    if (poll(polled, 2, -1) < 0 && errno != EINTR) return false;
+    if (polled[1].revents != 0 && polled[0].revents == 0) return false;
+    if (polled[0].revents == 0) continue;
+    // A pipe that is ready has room for this much, so the write does not wait.
+    const ssize_t written = write(out, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
 // -----------------------------------------------------------------------------------------------
 
 namespace {
@@ -80,10 +96,15 @@ namespace {
 // Enough rounds for a steady pace, few enough to follow a peer that joins or dies.
 constexpr int kPaceRounds = 8;
 
-// A counter that fell has started again: what it had reached stays counted.
+// A counter that fell by much has started again: its earlier value stays counted. A counter that
+// fell by little has lost in a crash what it had not saved.
 template <typename T>
 void Count(T before, T now, T* total) {
-  *total += now >= before ? now - before : now;
+  if (now >= before) {
+    *total += now - before;
+  } else if (now <= before / 2) {
+    *total += now;
+  }
 }
 
 }  // namespace
@@ -175,18 +196,20 @@ double RunHistory::elapsed_seconds(double now_seconds) const {
   return has_origin_ ? now_seconds - origin_seconds_ : 0;
 }
 
-double RunHistory::bytes_sent_per_peer_per_round() const {
+std::optional<double> RunHistory::bytes_sent_per_peer_per_round() const {
   uint64_t bytes = 0;
   uint64_t rounds = 0;
   for (const auto& [id, peer] : peers_) {
+    if (!peer.newest.has_progress() || peer.newest.progress().phase().empty()) continue;
     bytes += peer.bytes_sent;
     rounds += peer.newest.rounds_contributed();
   }
-  return rounds == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(rounds);
+  if (rounds == 0) return std::nullopt;
+  return static_cast<double>(bytes) / static_cast<double>(rounds);
 }
 
-double RunHistory::compute_utilization() const {
-  if (peers_.empty() || wall_seconds() <= 0) return 0;
+std::optional<double> RunHistory::compute_utilization() const {
+  if (peers_.empty() || wall_seconds() <= 0) return std::nullopt;
   const auto peers = static_cast<double>(peers_.size());
   // Two counts that can each only miss something: heartbeats are seconds old, and rounds leave out
   // the training that was never committed.
@@ -196,7 +219,9 @@ double RunHistory::compute_utilization() const {
   for (const auto& [version, round] : rounds_) {
     by_rounds += round.train_seconds() * round.contributors();
   }
-  return std::min(std::max(by_heartbeats, by_rounds) / peers / wall_seconds(), 1.0);
+  const double trained = std::max(by_heartbeats, by_rounds);
+  if (trained <= 0) return std::nullopt;
+  return std::min(trained / peers / wall_seconds(), 1.0);
 }
 
 std::optional<double> RunHistory::least_busy() const {
@@ -244,7 +269,7 @@ absl::Status AbsenceRule::GiveUp(double now_seconds) const {
 
 namespace {
 
-// Often enough for a view that moves, seldom enough to cost nothing.
+// Often enough for a view that moves, rarely enough to cost nothing.
 constexpr absl::Duration kInterval = absl::Milliseconds(250);
 constexpr auto kRedial = std::chrono::milliseconds(300);
 
@@ -266,7 +291,8 @@ RunWatcher::~RunWatcher() {
 void RunWatcher::Watch() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
-    // A new one each time: one that has found nobody waits for seconds before it looks again.
+    // A new client each time: one that has reached no coordinator waits for seconds before it tries
+    // again.
     AdminClient client(access_);
     asking_ = &client;
     lock.unlock();

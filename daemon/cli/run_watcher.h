@@ -1,8 +1,9 @@
-// Following a run from outside: RunWatcher hears of it from the coordinator, RunHistory is what has
-// become known of it, SignalWaiter waits for the next news, Ctrl-C or a child's end.
+// Follows a run from outside: RunWatcher receives the run's statuses from the coordinator,
+// RunHistory combines them into one history, and SignalWaiter waits for the next status, Ctrl-C or
+// the end of a child.
 //
-// Make a SignalWaiter before any thread starts: signals are blocked for the maker's thread and for
-// all that it starts later.
+// Construct a SignalWaiter before any other thread starts, because it blocks signals for its own
+// thread and for all threads that this thread starts later.
 #pragma once
 
 #include <condition_variable>
@@ -15,13 +16,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "atoll/v1/admin.pb.h"
 #include "daemon/transport/coordinator_client.h"
 
 namespace atolld {
 
-// Something that another thread can wake a SignalWaiter with. Any thread.
+// Lets another thread wake a SignalWaiter. Thread-safe.
 class Waker {
  public:
   Waker();
@@ -35,18 +37,22 @@ class Waker {
   int fd_;
 };
 
-// Ctrl-C and its kin as something to wait for, so that a command can put things in order before it
-// ends.
+// Waits for Ctrl-C and similar signals, so that a command can finish in order before it ends. Its
+// calls block. Used by one thread.
 class SignalWaiter {
  public:
   SignalWaiter();
-  ~SignalWaiter();  // signals have their usual effect again
+  ~SignalWaiter();  // gives signals their usual effect again
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
-  // Returns when a signal or a child's end has come, the waker was woken, or `limit` has passed.
-  // True: somebody wants the program to end (SIGINT, SIGTERM, SIGHUP).
+  // Waits until a signal has come, a child has ended, `waker` was woken, or `limit` has passed.
+  // Returns true if a signal asks the program to end (SIGINT, SIGTERM, SIGHUP).
   bool Wait(Waker& waker, absl::Duration limit);
+
+  // Writes all of `text` and waits for the reader as long as necessary. Returns false if the output
+  // has no reader any more, or if a signal comes first; the next Wait reports this signal.
+  bool Write(int out, absl::string_view text);
 
  private:
   int fd_;
@@ -56,57 +62,65 @@ class SignalWaiter {
 
 struct PeerHistory {
   v1::PeerStatus newest;
-  uint64_t bytes_sent = 0;   // in exchanges, over all its daemons
-  double train_seconds = 0;  // in inner steps, over all its daemons
-  v1::Utilisation used;      // summed over the contributions that were seen
+  uint64_t bytes_sent = 0;   // the bytes sent in exchanges over the whole run
+  double train_seconds = 0;  // the time spent on inner steps over the whole run
+  v1::Utilisation used;      // the sum over the contributions that the statuses reported
 };
 
-// What a watcher has learned of a run, put together from the statuses that it was sent.
+// The history of a run, combined from the statuses that a watcher received.
 //
-// A coordinator sends only what is new, starts its clock again when it is restarted, and a peer's
-// counters start again with its daemon; here rounds and evaluations are kept by version on one
-// timeline, and counters go on. Pure, one thread.
+// A coordinator sends only what is new, and its clock starts again when it is restarted. A peer's
+// counters start again when its folder is emptied. This class keeps rounds and evaluations by
+// version on one timeline, and makes counters continue. Pure. Used by one thread.
 class RunHistory {
  public:
-  // `now_seconds`: of any monotonic clock, the same one at each call.
+  // Adds a status. `now_seconds` is the time of a monotonic clock, which must be the same clock at
+  // each call.
   void Take(const v1::RunStatus& status, double now_seconds);
 
-  // The newest status, without the lists that are kept below. Empty before the first.
+  // Returns the newest status without the lists that the next functions return. Empty before the
+  // first Take.
   const v1::RunStatus& newest() const { return newest_; }
   bool sealed() const { return newest_.has_seal(); }
 
-  // By version; elapsed_seconds counts from the first Train of the run, whatever coordinator sent
-  // it.
+  // Returns the rounds by version. Their elapsed_seconds count from the run's first Train message,
+  // even if the coordinator was restarted since.
   const std::map<uint64_t, v1::RoundRecord>& rounds() const { return rounds_; }
   const std::map<uint64_t, v1::EvaluationRecord>& evaluations() const { return evaluations_; }
 
-  // By peer id; those that are no longer listed stay.
+  // Returns the peers by id, including peers that are no longer listed.
   const std::map<std::string, PeerHistory>& peers() const { return peers_; }
 
-  // What its losses are in: "nats a byte", "nats a token"; empty: what the run's own model gives.
+  // Returns the unit of the losses: "nats a byte" or "nats a token". Empty if the unit is defined
+  // by a user's own model.
   std::string loss_unit() const;
 
-  // From the first Train to the last commit; 0 before it.
+  // Returns the time from the first Train message to the last commit, or 0 before the first commit.
   double wall_seconds() const;
 
-  // At the pace of the last rounds; negative while that is unknown.
+  // Returns the time until the end of the run at the pace of the last rounds; negative while the
+  // pace is unknown.
   double seconds_left() const;
 
-  // Since the first Train, by the newest status and `now_seconds`.
+  // Returns the time from the first Train message to `now_seconds`, according to the newest status.
   double elapsed_seconds(double now_seconds) const;
 
-  // Over all peers: bytes sent in exchanges / rounds that they contributed to; 0 before the first.
-  double bytes_sent_per_peer_per_round() const;
+  // Returns the bytes sent in exchanges divided by the number of contributions, over all peers that
+  // report both. Returns nullopt before the first contribution.
+  std::optional<double> bytes_sent_per_peer_per_round() const;
 
-  // Mean over the peers of the share of the time in which they trained, 0-1.
-  double compute_utilization() const;
+  // Returns the mean over the peers of the share of time that each spent on training, 0-1. Returns
+  // nullopt if no peer has reported its times.
+  std::optional<double> compute_utilization() const;
 
-  // The smallest share of the time in which any one peer trained, over its contributions, 0-1.
-  // Nothing where none has told it: the first contribution of a peer has no time before it.
+  // Returns the smallest of these shares of a single peer, over all its contributions, 0-1. Returns
+  // nullopt if no peer has reported its times. The first contribution of a peer does not count,
+  // since no time is measured before it.
   std::optional<double> least_busy() const;
 
  private:
-  // What an epoch's elapsed_seconds lack to count from the run's first Train.
+  // Returns the seconds to add to the elapsed_seconds of the status's epoch so that they count from
+  // the run's first Train message.
   double ShiftOf(const v1::RunStatus& status, double now_seconds);
 
   v1::RunStatus newest_;
@@ -114,56 +128,61 @@ class RunHistory {
   std::map<uint64_t, v1::EvaluationRecord> evaluations_;
   std::map<std::string, PeerHistory> peers_;
   bool has_origin_ = false;
-  double origin_seconds_ = 0;          // of the first Train, on the caller's clock
-  std::map<uint64_t, double> shifts_;  // by epoch
+  double origin_seconds_ = 0;          // the time of the first Train message, on the caller's clock
+  std::map<uint64_t, double> shifts_;  // the results of ShiftOf, by epoch
 };
 
 // -----------------------------------------------------------------------------------------------
 
-// What is to be said of a coordinator that does not answer, and how long it is waited for.
+// Makes the messages about a coordinator that does not answer, and limits how long a program waits
+// for it.
 //
-// One that is started again, on another machine if need be, is back within kLongestSeconds; one
-// that is away for longer has perhaps ended with its run, unheard. Times in seconds are of any
-// monotonic clock, since the wall clock, which is only shown, may jump. Pure; one thread.
+// A coordinator that is started again, even on another machine, answers within kLongestSeconds. If
+// it is away for longer, it may have ended with its run without the watcher's notice. Times in
+// seconds are taken from a monotonic clock; the wall clock may jump and is only used in messages.
+// Pure. Used by one thread.
 class AbsenceRule {
  public:
   static constexpr double kLongestSeconds = 120;
 
-  // It answers now. `address`: its own.
+  // Construct it while the coordinator at `address` answers.
   AbsenceRule(std::string address, double now_seconds, absl::Time wall);
 
-  // Whether it is away now. A line, where that has changed; else nothing.
+  // Call this regularly with whether the coordinator is away. Returns a message if this has
+  // changed, and an empty text otherwise.
   std::string Take(bool away, double now_seconds, absl::Time wall);
 
   bool away() const { return away_; }
   double last_answer_seconds() const { return last_seconds_; }
 
-  // UNAVAILABLE: it has been away for too long.
+  // Fails with UNAVAILABLE if the coordinator has been away for more than kLongestSeconds.
   absl::Status GiveUp(double now_seconds) const;
 
  private:
   const std::string address_;
-  double last_seconds_;  // when it answered last
+  double last_seconds_;  // the time of the last answer
   std::string last_wall_;
   bool away_ = false;
 };
 
 // -----------------------------------------------------------------------------------------------
 
-// Follows a coordinator's run on a thread of its own, through its restarts. Statuses wait until
-// they are taken; none is lost while the coordinator lives. Take from one thread.
+// Follows the run of a coordinator on a thread of its own, and continues when the coordinator is
+// restarted. Statuses are queued until they are taken; none is lost while the coordinator runs.
+// Used by one thread.
 class RunWatcher {
  public:
-  // Wakes `waker` when something can be taken. Starts at once.
+  // Starts immediately, and wakes `waker` whenever there is a new status or away() changes.
   RunWatcher(CoordinatorAccess access, Waker& waker);
-  ~RunWatcher();  // returns within a moment
+  ~RunWatcher();  // ends the thread; this takes only a moment
   RunWatcher(const RunWatcher&) = delete;
   RunWatcher& operator=(const RunWatcher&) = delete;
 
-  // What has come since the last call, in order.
+  // Returns the statuses since the last call, in order.
   std::vector<v1::RunStatus> Take();
 
-  // The coordinator does not answer; false before the first time it does not.
+  // Returns true if the coordinator does not answer at present; false until it first fails to
+  // answer.
   bool away();
 
  private:
@@ -173,11 +192,12 @@ class RunWatcher {
   Waker& waker_;
   std::mutex mutex_;
   std::condition_variable stopped_;
-  bool stop_ = false;                   // guarded by mutex_
-  AdminClient* asking_ = nullptr;       // guarded by mutex_: the thread's, while it watches
+  bool stop_ = false;  // guarded by mutex_
+  // Guarded by mutex_. The client that the thread uses while it watches.
+  AdminClient* asking_ = nullptr;
   std::vector<v1::RunStatus> waiting_;  // guarded by mutex_
   bool away_ = false;                   // guarded by mutex_
-  std::thread thread_;                  // last: it uses all the others
+  std::thread thread_;                  // the last member, because it uses all others
 };
 
 }  // namespace atolld

@@ -12,12 +12,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "compression/base/words.h"
+#include "daemon/cli/figures.h"
 #include "daemon/cli/format.h"
 #include "membership/history/header.h"
 #include "membership/history/lineage.h"
 #include "membership/history/run_codecs.h"
-#include "membership/run/ending.h"
 #include "membership/run/ledger.h"
+#include "membership/run/losses.h"
 #include "membership/run/utilisation.h"
 
 namespace atolld {
@@ -48,7 +49,7 @@ Json ModeJson(const v1::ModeSpec& mode) {
   return json;
 }
 
-// "streaming, 4 fragments, overlap 1"
+// Returns "streaming, 4 fragments, overlap 1".
 std::string ModeOf(const v1::ModeSpec& mode) {
   if (mode.kind().empty()) return "sync";
   if (mode.kind() != "streaming") return mode.kind();
@@ -81,35 +82,6 @@ Json SpecJson(const v1::RunSpec& spec) {
           {"codec", CodecText(spec.exchange())}};
 }
 
-Json DataJson(const v1::DataStatus& data) {
-  return {{"samples_a_pass", data.samples_a_pass()},
-          {"spent", data.spent()},
-          {"held", data.held()},
-          {"returned", data.returned()},
-          {"next", data.next()}};
-}
-
-// 0: an adopted round, of which only the entry's header is known.
-Json OrNull(double measured) { return measured == 0 ? Json(nullptr) : Json(measured); }
-
-Json OrNull(uint64_t measured) { return measured == 0 ? Json(nullptr) : Json(measured); }
-
-Json UtilisationJson(bool known, const v1::Utilisation& utilisation) {
-  if (!known) return nullptr;
-  return {{"compute_utilization", atolld::OrNull(TrainedShare(utilisation))},
-          {"train_seconds", utilisation.train_seconds()},
-          {"waited_seconds", utilisation.waited_seconds()},
-          {"hidden_bytes", utilisation.hidden_bytes()},
-          {"waited_bytes", utilisation.waited_bytes()}};
-}
-
-Json NoiseJson(const v1::NoiseStatus& noise) {
-  return {{"tokens", OrNull(noise.tokens())},
-          {"rounds", noise.rounds()},
-          {"round_tokens", noise.round_tokens()},
-          {"unknown", noise.unknown()}};
-}
-
 Json SealJson(const v1::Seal& seal) {
   return {{"version", seal.version()},
           {"state_digest", Hex(seal.state_digest())},
@@ -119,11 +91,9 @@ Json SealJson(const v1::Seal& seal) {
 Json LinksJson(const v1::RunStatus& status) {
   Json links = Json::array();
   for (const v1::LinkStatus& link : status.links()) {
-    links.push_back({{"from", link.from()},
-                     {"to", link.to()},
-                     {"predicted_bytes_per_second", OrNull(link.predicted_bytes_per_second())},
-                     {"measured_bytes_per_second", OrNull(link.measured_bytes_per_second())},
-                     {"seconds", OrNull(link.seconds())}});
+    Json json = {{"from", link.from()}, {"to", link.to()}};
+    PutFigures(LinkFigures(), link, &json);
+    links.push_back(std::move(json));
   }
   return links;
 }
@@ -146,7 +116,7 @@ std::string CapsText(const v1::PeerStatus& peer) {
                       FormatBitRate(peer.down_cap_bytes_per_second()), " down");
 }
 
-// Seconds and less come from heartbeats that wait for their turn, and mean nothing.
+// Seconds and smaller offsets come from heartbeats that wait for their turn, and have no meaning.
 std::string ClockText(const v1::PeerStatus& peer) {
   if (peer.progress().clock_seconds() <= 0) return "not told";
   const double offset = peer.clock_offset_seconds();
@@ -163,14 +133,14 @@ std::string TimeLeftText(const v1::RunStatus& status) {
                       ", at ", absl::FormatTime("%Y-%m-%d %H:%M UTC", end, absl::UTCTimeZone()));
 }
 
-// Payload, in bits as lines are sold.
+// Returns the rates of payload, in bits, as line speeds are advertised.
 std::string LineText(const v1::PeerStatus& peer) {
   if (peer.up_bytes_per_second() <= 0 && peer.down_bytes_per_second() <= 0) return "not measured";
   return absl::StrFormat("%.3g Mbit/s up, %.3g Mbit/s down", 8e-6 * peer.up_bytes_per_second(),
                          8e-6 * peer.down_bytes_per_second());
 }
 
-// Of the newest round, or of a peer's newest update.
+// The utilisation of the newest round, or of a peer's newest update.
 std::string UtilisationRow(const v1::Utilisation& utilisation) {
   if (!TrainedShare(utilisation)) return "not known";
   std::string text = absl::StrCat(UtilisationText(utilisation), " of the time trained, ",
@@ -180,7 +150,20 @@ std::string UtilisationRow(const v1::Utilisation& utilisation) {
   return text;
 }
 
-// "peer", or "peer of 1,000" that hosts so many parties.
+std::string CountText(double count) { return WithThousands(static_cast<uint64_t>(count)); }
+
+std::string PhaseText(const v1::PeerProgress& progress) {
+  if (progress.phase().empty()) return "-";
+  if (progress.steps() == 0) return progress.phase();
+  return absl::StrCat(progress.phase(), ", step ", progress.step(), " of ", progress.steps());
+}
+
+std::string DataRow(const v1::RunStatus& status) {
+  if (ValueOf(RunFigures(), "/data/spent", status)) return DataText(status.data());
+  return status.spec().data().private_() ? "each party's own" : "not known";
+}
+
+// Returns "peer", or "peer of 1,000" if it hosts that many parties.
 std::string RoleText(const v1::PeerStatus& peer) {
   if (peer.parties() <= 1) return peer.role();
   return absl::StrCat(peer.role(), " of ", WithThousands(peer.parties()));
@@ -188,9 +171,7 @@ std::string RoleText(const v1::PeerStatus& peer) {
 
 }  // namespace
 
-Json OrNull(const std::optional<double>& value) {
-  return value.has_value() ? Json(*value) : Json(nullptr);
-}
+Json OrNull(const std::optional<double>& value) { return FigureJson(value); }
 
 Json OrNull(const std::optional<int>& value) {
   return value.has_value() ? Json(*value) : Json(nullptr);
@@ -206,51 +187,24 @@ Json PeerJson(const v1::PeerStatus& peer) {
         {"snapshot_version",
          member.offer().has_snapshot() ? Json(member.offer().snapshot_version()) : Json(nullptr)}};
   }
-  return {{"member",
-           {{"peer", member.peer()},
-            {"address", member.address()},
-            {"role", peer.role()},
-            {"region", member.region()},
-            {"state", member.state()},
-            {"version", member.version()},
-            {"offer", offer}}},
-          {"why", peer.why()},
-          {"progress",
-           {{"phase", progress.phase()},
-            {"version", progress.version()},
-            {"step", progress.step()},
-            {"steps", progress.steps()},
-            {"loss", progress.loss()},
-            {"tokens_per_second", progress.tokens_per_second()},
-            {"exchange_bytes_sent", progress.exchange_bytes_sent()},
-            {"train_seconds", progress.train_seconds()},
-            {"resident_bytes", progress.resident_bytes()},
-            {"held_back", progress.held_back()},
-            {"exchange_bytes_received", progress.exchange_bytes_received()},
-            {"disk_free_bytes", OrNull(progress.disk_free_bytes())},
-            {"memory_available_bytes", OrNull(progress.memory_available_bytes())}}},
-          {"pid", peer.pid()},
-          {"rounds_contributed", peer.rounds_contributed()},
-          {"tokens", peer.tokens()},
-          {"updates_refused", peer.updates_refused()},
-          {"updates_clipped", peer.updates_clipped()},
-          {"offence", peer.offence()},
-          {"state_digest", Hex(peer.state_digest())},
-          {"state_version", peer.state_version()},
-          {"device", peer.device()},
-          {"parties", std::max<uint32_t>(1, peer.parties())},
-          {"up_bytes_per_second", OrNull(peer.up_bytes_per_second())},
-          {"down_bytes_per_second", OrNull(peer.down_bytes_per_second())},
-          {"up_cap_bytes_per_second", OrNull(peer.up_cap_bytes_per_second())},
-          {"down_cap_bytes_per_second", OrNull(peer.down_cap_bytes_per_second())},
-          {"mean_share", peer.mean_share()},
-          {"ready_seconds", OrNull(peer.ready_seconds())},
-          {"utilisation", UtilisationJson(peer.has_utilisation(), peer.utilisation())},
-          {"worker_failures", peer.worker_failures()},
-          {"data_refused", peer.data_refused()},
-          {"clock_offset_seconds",
-           progress.clock_seconds() > 0 ? Json(peer.clock_offset_seconds()) : Json(nullptr)},
-          {"notice", peer.notice()}};
+  Json json = {{"member",
+                {{"peer", member.peer()},
+                 {"address", member.address()},
+                 {"role", peer.role()},
+                 {"region", member.region()},
+                 {"state", member.state()},
+                 {"version", member.version()},
+                 {"offer", offer}}},
+               {"why", peer.why()},
+               {"progress", {{"phase", progress.phase()}, {"held_back", progress.held_back()}}},
+               {"offence", peer.offence()},
+               {"state_digest", Hex(peer.state_digest())},
+               {"device", peer.device()},
+               {"notice", peer.notice()}};
+  PutFigures(ToldFigures(), peer, &json);
+  PutFigures(PeerFigures(), peer, &json);
+  if (!peer.has_utilisation()) json["utilisation"] = nullptr;
+  return json;
 }
 
 Json PeersJson(const v1::RunStatus& status) {
@@ -259,64 +213,50 @@ Json PeersJson(const v1::RunStatus& status) {
   return peers;
 }
 
+// `from` is null for the coordinator's own dial.
+Json DoubtsJson(const v1::RunStatus& status) {
+  Json doubts = Json::array();
+  for (const v1::ReachDoubt& doubt : status.doubts()) {
+    doubts.push_back({{"from", doubt.from().empty() ? Json(nullptr) : Json(doubt.from())},
+                      {"to", doubt.to()},
+                      {"seconds", doubt.seconds()},
+                      {"reason", doubt.reason()}});
+  }
+  return doubts;
+}
+
+Json RoundJson(const v1::RoundRecord& round) {
+  Json json = {{"version", round.version()}};
+  PutFigures(RoundFigures(), round, &json);
+  if (!round.has_utilisation()) json["utilisation"] = nullptr;
+  json["plan"] = round.plan().empty() ? Json(nullptr) : Json(round.plan());
+  return json;
+}
+
 Json RunStatusJson(const v1::RunStatus& status) {
   Json json = {{"run_id", status.spec().run_id()},
-               {"epoch", status.epoch()},
-               {"epoch_seconds", status.epoch_seconds()},
-               {"version", status.version()},
                {"phase", status.phase()},
                {"reason", status.reason()},
                {"paused", status.paused()},
                {"stopping", status.stopping()},
                {"stopped_because", status.stopped_because()},
                {"mode_because", status.mode_because()},
-               {"parameters", status.parameters()},
-               {"elapsed_seconds", status.elapsed_seconds()},
-               {"tokens", status.tokens()},
-               {"data", DataJson(status.data())},
-               {"noise", NoiseJson(status.noise())},
+               {"noise", {{"unknown", status.noise().unknown()}}},
                {"spec", SpecJson(status.spec())},
                {"peers", PeersJson(status)},
                {"links", LinksJson(status)},
-               {"unix_seconds", OrNull(status.unix_seconds())},
-               {"predicted_end_unix_seconds", OrNull(status.predicted_end_unix_seconds())}};
+               {"doubts", DoubtsJson(status)}};
+  PutFigures(RunFigures(), status, &json);
   json["parent"] = status.spec().has_parent() ? LineageJson(status.spec().parent()) : Json(nullptr);
-  json["rounds_recorded"] = status.rounds_recorded();
   json["rounds"] = Json::array();
-  for (const v1::RoundRecord& round : status.rounds()) {
-    json["rounds"].push_back({{"version", round.version()},
-                              {"train_loss", OrNull(round.train_loss())},
-                              {"tokens", round.tokens()},
-                              {"contributors", round.contributors()},
-                              {"elapsed_seconds", round.elapsed_seconds()},
-                              {"train_seconds", OrNull(round.train_seconds())},
-                              {"exchange_seconds", OrNull(round.exchange_seconds())},
-                              {"predicted_seconds", OrNull(round.predicted_seconds())},
-                              {"audit_seconds", round.audit_seconds()},
-                              {"plan", round.plan()},
-                              {"revisions", round.revisions()},
-                              {"squared_gradient", OrNull(round.squared_gradient())},
-                              {"gradient_noise", OrNull(round.gradient_noise())},
-                              {"noise_scale", OrNull(round.noise_scale())},
-                              {"epsilon", OrNull(round.epsilon())},
-                              {"clip", OrNull(round.clip())}});
-    json["rounds"].back()["utilisation"] =
-        UtilisationJson(round.has_utilisation(), round.utilisation());
-    if (round.parties() > 0) json["rounds"].back()["parties"] = round.parties();
-  }
+  for (const v1::RoundRecord& round : status.rounds()) json["rounds"].push_back(RoundJson(round));
   json["evaluations"] = Json::array();
   for (const v1::EvaluationRecord& evaluation : status.evaluations()) {
-    json["evaluations"].push_back({{"version", evaluation.version()},
-                                   {"loss", evaluation.loss()},
-                                   {"tokens", evaluation.tokens()},
-                                   {"elapsed_seconds", evaluation.elapsed_seconds()}});
-    if (evaluation.own_parties() == 0) continue;
-    Json& figures = json["evaluations"].back();
-    figures["own_parties"] = evaluation.own_parties();
-    figures["own_mean"] = evaluation.own_mean();
-    figures["own_tenth"] = evaluation.own_tenth();
-    figures["own_ninetieth"] = evaluation.own_ninetieth();
+    Json one = {{"version", evaluation.version()}};
+    PutFigures(EvaluationFigures(), evaluation, &one);
+    json["evaluations"].push_back(std::move(one));
   }
+  json["loss_unit"] = LossUnit(status.spec());
   json["seal"] = status.has_seal() ? SealJson(status.seal()) : Json(nullptr);
   json["events"] = Json::array();
   for (const std::string& event : status.events()) json["events"].push_back(event);
@@ -368,7 +308,7 @@ Json HeaderJson(const v1::EntryHeader& header) {
 
 std::string UtilisationText(const v1::Utilisation& utilisation) {
   const std::optional<double> share = TrainedShare(utilisation);
-  return share ? absl::StrFormat("%.1f %%", 100 * *share) : "-";
+  return share ? FormatPercent(*share) : "-";
 }
 
 std::string HiddenText(const v1::Utilisation& utilisation) {
@@ -379,9 +319,12 @@ std::string HiddenText(const v1::Utilisation& utilisation) {
 }
 
 std::string DataText(const v1::DataStatus& data) {
-  const std::string counts =
-      absl::StrCat("spent ", WithThousands(data.spent()), "; held ", WithThousands(data.held()),
-                   "; returned ", WithThousands(data.returned()));
+  std::string counts = absl::StrCat("spent ", WithThousands(data.spent()));
+  // A folder, whose run has no coordinator, knows nothing of leases.
+  if (data.next() > 0 || data.held() > 0 || data.returned() > 0) {
+    absl::StrAppend(&counts, "; held ", WithThousands(data.held()), "; returned ",
+                    WithThousands(data.returned()));
+  }
   const uint64_t pass = data.samples_a_pass();
   if (pass == 0) return counts;
   const double position = static_cast<double>(data.spent() % pass) / static_cast<double>(pass);
@@ -393,9 +336,17 @@ std::string NoiseVerdict(const v1::NoiseStatus& noise) {
   return helps ? "more peers still help" : "more peers help less and less";
 }
 
-std::string PrivacyText(const v1::PrivacySpec& privacy, double epsilon) {
+std::optional<double> SpentEpsilon(const v1::RunStatus& status) {
+  if (status.version() == 0) return 0;
+  if (status.rounds().empty() || status.rounds().rbegin()->epsilon() == 0) return std::nullopt;
+  return status.rounds().rbegin()->epsilon();
+}
+
+std::string PrivacyText(const v1::PrivacySpec& privacy, std::optional<double> epsilon) {
   if (privacy.clip_bits() == 0) return "";
-  std::string text = absl::StrFormat("epsilon %.4g at delta %g", epsilon, privacy.delta());
+  std::string text =
+      absl::StrCat("epsilon ", epsilon ? absl::StrFormat("%.4g", *epsilon) : "not known",
+                   " at delta ", absl::StrFormat("%g", privacy.delta()));
   if (privacy.epsilon() > 0) absl::StrAppendFormat(&text, ", of %g", privacy.epsilon());
   return text;
 }
@@ -409,20 +360,27 @@ std::string NoiseText(const v1::NoiseStatus& noise) {
                       WithThousands(noise.round_tokens()), ": ", NoiseVerdict(noise));
 }
 
+std::string DoubtText(const v1::ReachDoubt& doubt) {
+  return absl::StrCat(doubt.from().empty() ? "the coordinator" : doubt.from(), " cannot reach ",
+                      doubt.to(), " for ", FormatSeconds(doubt.seconds()), Because(doubt.reason()));
+}
+
 std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {
       {"run", status.spec().run_id()},
       {"phase", status.reason().empty() ? status.phase()
                                         : absl::StrCat(status.phase(), ": ", status.reason())},
       {"version", absl::StrCat(status.version(), " of ", status.spec().rounds())},
-      {"parameters", WithThousands(status.parameters())},
+      {"parameters", KnownText(ValueOf(RunFigures(), "/parameters", status), CountText)},
       {"tokens", WithThousands(status.tokens())},
-      {"elapsed", FormatSeconds(status.elapsed_seconds())},
+      {"elapsed", KnownText(ValueOf(RunFigures(), "/elapsed_seconds", status), FormatSeconds)},
       {"mode", absl::StrCat(ModeOf(status.spec().mode()), status.mode_because().empty() ? "" : ": ",
                             status.mode_because())},
-      {"data", DataText(status.data())},
+      {"data", DataRow(status)},
       {"coordinator epoch",
-       absl::StrCat(status.epoch(), ", for ", FormatSeconds(status.epoch_seconds()))},
+       status.epoch() == 0
+           ? "not known"
+           : absl::StrCat(status.epoch(), ", for ", FormatSeconds(status.epoch_seconds()))},
   };
   if (status.spec().has_parent()) {
     const v1::Lineage& parent = status.spec().parent();
@@ -445,13 +403,18 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationRecord& last = *status.evaluations().rbegin();
-    rows.push_back({"validation loss", absl::StrFormat("%.4f at version %d%s", last.loss(),
-                                                       last.version(), OwnLossText(last))});
+    const std::optional<double> loss = EvaluatedLoss(last);
+    rows.push_back({"validation loss",
+                    !loss ? "not known"
+                          : absl::StrCat(LossText(*loss, LossUnit(status.spec())), " at version ",
+                                         last.version(), OwnLossText(last))});
   }
   rows.push_back({"gradient noise scale", NoiseText(status.noise())});
-  const double spent = status.rounds().empty() ? 0 : status.rounds().rbegin()->epsilon();
-  const std::string privacy = PrivacyText(status.spec().privacy(), spent);
+  const std::string privacy = PrivacyText(status.spec().privacy(), SpentEpsilon(status));
   if (!privacy.empty()) rows.push_back({"privacy", privacy});
+  for (const v1::ReachDoubt& doubt : status.doubts()) {
+    rows.push_back({&doubt == &*status.doubts().begin() ? "no way" : "", DoubtText(doubt)});
+  }
   if (!status.has_seal()) rows.push_back({"ends", TimeLeftText(status)});
   if (status.has_seal()) {
     rows.push_back({"sealed", Hex(status.seal().state_digest())});
@@ -472,18 +435,33 @@ std::vector<std::string> RoundsText(const v1::RunStatus& status) {
                                                  "tokens", "peers", "trained", "utilised",
                                                  "exchange"}};
   std::map<uint64_t, double> evaluated;
-  for (const v1::EvaluationRecord& evaluation : status.evaluations())
-    evaluated[evaluation.version()] = evaluation.loss();
+  for (const v1::EvaluationRecord& evaluation : status.evaluations()) {
+    const std::optional<double> loss = EvaluatedLoss(evaluation);
+    if (loss) evaluated[evaluation.version()] = *loss;
+  }
   for (int i = status.rounds_size() - 1; i >= 0; --i) {
     const v1::RoundRecord& round = status.rounds(i);
     const auto loss = evaluated.find(round.version());
     rows.push_back({absl::StrCat(round.version()), FormatMeasured(round.train_loss(), 4),
-                    loss == evaluated.end() ? "" : absl::StrFormat("%.4f", loss->second),
+                    loss == evaluated.end() ? "" : LossText(loss->second),
                     WithThousands(round.tokens()), absl::StrCat(round.contributors()),
-                    FormatSeconds(round.train_seconds()), UtilisationText(round.utilisation()),
-                    ExchangeTime(round)});
+                    FormatMeasured(round.train_seconds(), 1, " s"),
+                    UtilisationText(round.utilisation()), ExchangeTime(round)});
   }
   return AlignColumns(rows, ">>>>>>><");
+}
+
+std::string ToldText(const v1::PeerStatus& peer, const char* figure, std::string (*text)(double)) {
+  const std::optional<double> value = ValueOf(ToldFigures(), figure, peer);
+  return value ? text(*value) : "-";
+}
+
+std::string StepText(const v1::PeerProgress& progress) {
+  return progress.steps() == 0 ? "-" : absl::StrCat(progress.step(), "/", progress.steps());
+}
+
+std::string PidText(const v1::PeerStatus& peer) {
+  return peer.pid() == 0 ? "-" : absl::StrCat(peer.pid());
 }
 
 std::string WhyIdle(const v1::PeerStatus& peer) {
@@ -498,12 +476,11 @@ std::vector<std::string> PeersText(const v1::RunStatus& status) {
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
     rows.push_back({peer.member().peer(), RoleText(peer), peer.member().state(), progress.phase(),
-                    absl::StrCat(progress.step(), "/", progress.steps()),
-                    FormatRate(progress.tokens_per_second()),
+                    StepText(progress), ToldText(peer, "/progress/tokens_per_second", FormatRate),
                     absl::StrCat(peer.rounds_contributed()),
-                    FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
-                    absl::StrCat(progress.version()), absl::StrCat(peer.pid()),
-                    peer.member().region(), peer.member().address(), WhyIdle(peer)});
+                    ToldText(peer, "/progress/exchange_bytes_sent", FormatBytes),
+                    absl::StrCat(progress.version()), PidText(peer), peer.member().region(),
+                    peer.member().address(), WhyIdle(peer)});
   }
   return AlignColumns(rows, "<<<<>>>>>><<<");
 }
@@ -512,27 +489,29 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
   const v1::Member& member = peer.member();
   const v1::PeerProgress& progress = peer.progress();
   const v1::Offer& offer = member.offer();
+  const auto row = [&peer](const char* figure, std::string (*text)(double)) {
+    return KnownText(ValueOf(PeerFigures(), figure, peer), text);
+  };
   std::vector<std::vector<std::string>> rows = {
       {"peer", member.peer()},
       {"role", RoleText(peer)},
       {"state",
        peer.why().empty() ? member.state() : absl::StrCat(member.state(), ": ", peer.why())},
-      {"phase",
-       absl::StrCat(progress.phase(), ", step ", progress.step(), " of ", progress.steps())},
+      {"phase", PhaseText(progress)},
       {"version", absl::StrCat(progress.version())},
       {"rounds contributed", absl::StrCat(peer.rounds_contributed())},
-      {"updates scaled down", absl::StrCat(peer.updates_clipped())},
-      {"updates refused", absl::StrCat(peer.updates_refused())},
+      {"updates scaled down", row("/updates_clipped", CountText)},
+      {"updates refused", row("/updates_refused", CountText)},
       {"offence", peer.offence().empty() ? "none" : peer.offence()},
       {"tokens", WithThousands(peer.tokens())},
-      {"tokens a second", FormatRate(progress.tokens_per_second())},
-      {"sent in exchanges", FormatBytes(static_cast<double>(progress.exchange_bytes_sent()))},
-      {"trained", FormatSeconds(progress.train_seconds())},
+      {"tokens a second", ToldText(peer, "/progress/tokens_per_second", FormatRate)},
+      {"sent in exchanges", ToldText(peer, "/progress/exchange_bytes_sent", FormatBytes)},
+      {"trained", ToldText(peer, "/progress/train_seconds", FormatSeconds)},
       {"held back", progress.held_back().empty() ? "no" : progress.held_back()},
       {"utilisation", UtilisationRow(peer.utilisation())},
       {"last ready after", FormatMeasured(peer.ready_seconds(), 2, " s")},
-      {"share of the newest mean", absl::StrFormat("%.1f %%", 100 * peer.mean_share())},
-      {"updates of bad data", absl::StrCat(peer.data_refused())},
+      {"share of the newest mean", row("/mean_share", FormatPercent)},
+      {"updates of bad data", row("/data_refused", CountText)},
       {"state digest",
        peer.state_digest().empty()
            ? "not reported"
@@ -543,7 +522,7 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
       {"clock", ClockText(peer)},
       {"address", member.address().empty() ? "dials out only" : member.address()},
       {"region", member.region().empty() ? "of its own" : member.region()},
-      {"process", absl::StrCat("pid ", peer.pid())},
+      {"process", peer.pid() == 0 ? "-" : absl::StrCat("pid ", peer.pid())},
   };
   if (member.has_offer()) {
     rows.push_back(

@@ -1,5 +1,6 @@
 #include "daemon/cli/token_argument.h"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -7,14 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
-#include "compression/base/words.h"
 #include "membership/trust/tokens.h"
 
 namespace atolld {
@@ -22,10 +19,13 @@ namespace {
 
 constexpr char kStandardInput[] = "-";
 
-// More than any token with room around it.
+// More than any token with white space around it.
 constexpr size_t kMostRead = 4 * kLongestJoinToken;
 
-// What is typed at a terminal is not shown while this lives.
+// Text that was pasted in one piece has arrived by then, even over a slow line to the terminal.
+constexpr int kNextLineMilliseconds = 300;
+
+// Hides what is typed at a terminal while this object lives.
 class Unseen {
  public:
   explicit Unseen(int fd) : fd_(fd) {
@@ -46,24 +46,37 @@ class Unseen {
   bool changed_ = false;
 };
 
-// To its end, or to the end of a line of a terminal.
-absl::StatusOr<std::string> ReadAll(FILE* in, bool one_line, absl::string_view name) {
+// Reads the file to its end.
+absl::StatusOr<std::string> ReadAll(FILE* in, absl::string_view name) {
   std::string text;
   int c = 0;
   while (text.size() <= kMostRead && (c = std::fgetc(in)) != EOF) {
-    if (one_line && c == '\n') break;
     text.push_back(static_cast<char>(c));
   }
   if (std::ferror(in) == 0) return text;
   return absl::UnavailableError(absl::StrCat(name, ": ", std::strerror(errno)));
 }
 
+// A terminal gives one line at a time, and a mail program may have folded the token into several.
+// So further lines are read while the token is incomplete and the next line is available already.
+std::string ReadPastedLines(FILE* in) {
+  std::string text;
+  int c = 0;
+  while (text.size() <= kMostRead && (c = std::fgetc(in)) != EOF) {
+    text.push_back(static_cast<char>(c));
+    if (c != '\n') continue;
+    pollfd next = {fileno(in), POLLIN, 0};
+    if (ParseJoinToken(text).ok() || poll(&next, 1, kNextLineMilliseconds) != 1) break;
+  }
+  return text;
+}
+
 absl::StatusOr<std::string> ReadStandardInput(FILE* in, FILE* err) {
   const bool terminal = isatty(fileno(in)) != 0;
-  if (!terminal) return ReadAll(in, false, "standard input");
+  if (!terminal) return ReadAll(in, "standard input");
   PrintLine(err, "Paste the token, then Return (it is not shown):");
   const Unseen unseen(fileno(in));
-  return ReadAll(in, true, "standard input");
+  return ReadPastedLines(in);
 }
 
 absl::StatusOr<std::string> ReadTokenFile(Files& files, const std::string& path) {
@@ -91,7 +104,7 @@ absl::StatusOr<std::string> ReadTokenFile(Files& files, const std::string& path)
     return absl::PermissionDeniedError(
         absl::StrCat("--token-file ", path, ": ", std::strerror(errno)));
   }
-  absl::StatusOr<std::string> text = ReadAll(in, false, path);
+  absl::StatusOr<std::string> text = ReadAll(in, path);
   std::fclose(in);
   return text;
 }
@@ -131,16 +144,12 @@ absl::StatusOr<std::string> ReadToken(Files& files, const TokenArgument& argumen
               "into a file of mode 600 and name that with --token-file, or give - and pipe it in");
   }
   if (!text.ok()) return text.status();
-  const std::vector<std::string> words =
-      absl::StrSplit(*text, absl::ByAnyChar(" \t\r\n\v\f"), absl::SkipEmpty());
-  if (words.empty()) {
+  const absl::StatusOr<std::string> token = CleanJoinToken(*text);
+  if (!token.ok()) return Annotate(token.status(), name);
+  if (token->empty()) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": is empty; a token is needed"));
   }
-  if (words.size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": holds ", words.size(), " words, and one token is needed"));
-  }
-  return words[0];
+  return token;
 }
 
 }  // namespace atolld

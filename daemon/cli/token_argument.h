@@ -1,8 +1,7 @@
-// Where a program takes a join token from: a file, standard input, or, as it always could, an
-// argument.
+// Reads a join token from a file, from standard input or, as in earlier releases, from an argument.
 //
-// A token is a secret until it is spent, and all users of a machine can read the arguments of its
-// processes. Blocking; before any other thread runs.
+// A token is secret until it is used, and all users of a machine can read the arguments of its
+// processes. ReadToken blocks; call it before any other thread runs.
 #pragma once
 
 #include <cstdio>
@@ -16,20 +15,23 @@
 namespace atolld {
 
 struct TokenArgument {
-  std::string token;  // TOKEN; "-" is standard input
-  std::string file;   // --token-file, which excludes it; "-" likewise
+  std::string token;  // the argument TOKEN; "-" means standard input
+  std::string file;   // --token-file, which excludes TOKEN; "-" means standard input
 
   bool given() const { return !token.empty() || !file.empty(); }
 };
 
-// TOKEN and --token-file; `meaning` is the former's. Returns both, for Excludes.
+// Adds the arguments TOKEN, described by `meaning`, and --token-file to a verb. Returns both, for
+// Option::Excludes.
 std::pair<Option, Option> AddTokenArgument(const Verb& verb, TokenArgument& argument,
                                            const std::string& meaning);
 
-// The token, without the white space around it. A token that is an argument is taken and warned of,
-// once, on `err`. INVALID_ARGUMENT: none is given, a folder is named, or there is not one token but
-// none or several. NOT_FOUND: no such file. FAILED_PRECONDITION: others may read the file. Where
-// `in` is a terminal, one line is asked for, and not shown.
+// Returns the token, cleaned by CleanJoinToken. A token that is given as an argument is accepted
+// with a warning on `err`. If `in` is a terminal, the user is asked for the token, and it is not
+// shown while it is typed; if it was pasted as several lines, they are read until the token is
+// complete. Fails with INVALID_ARGUMENT if no token is given, if a folder is named, or if there is
+// not exactly one token; with NOT_FOUND if there is no such file; with FAILED_PRECONDITION if
+// others may read the file.
 absl::StatusOr<std::string> ReadToken(Files& files, const TokenArgument& argument, FILE* in,
                                       FILE* err);
 

@@ -18,35 +18,37 @@
 #include "daemon/cli/process.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/config/data_config.h"
 #include "daemon/config/worker_program.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/state_stream.h"
 #include "daemon/replica/state/verify.h"
+#include "membership/history/run_files.h"
 
 namespace atolld {
 namespace {
 
-// A token at a time on a CPU: far more than any text that a person waits for.
+// A CPU makes one token at a time: this is far longer than a person waits for a text.
 constexpr int kGenerateSeconds = 3600;
 constexpr int kExportSeconds = 3600;
 constexpr int kEvaluateSeconds = 86400;  // a large split on a small machine
 
 using OnText = std::function<void(absl::string_view)>;
 
-// What `transformers` writes, and `atoll export`; or `atoll import`.
+// Returns true for a folder that `transformers`, `atoll export` or `atoll import` has written.
 bool IsModelFolder(Files& files, const std::string& dir) {
   if (files.Exists(GenesisPath(dir))) return false;
   return files.Exists(absl::StrCat(dir, "/config.json")) ||
          files.Exists(absl::StrCat(dir, "/model.toml"));
 }
 
-// Of which state of a run something was made.
+// The state of a run from which something was made.
 struct StateOfRun {
   uint64_t version = 0;
   Digest digest{};
 };
 
-// What the worker takes as --state: the spec, then theta as it is made. Nothing is written to disk.
+// Feeds the worker's --state: the spec, then theta as it is made. Nothing is written to disk.
 absl::StatusOr<Digest> FeedState(StateStream& state, const WriteInput& write) {
   const auto number = [&](uint64_t value) {
     return write(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(&value), sizeof value));
@@ -58,11 +60,13 @@ absl::StatusOr<Digest> FeedState(StateStream& state, const WriteInput& write) {
   return state.Run(write);
 }
 
-// A state of a model of Hugging Face's has the values alone: the folder that the replica trains
-// says whose they are.
-absl::Status NameModelFolder(Files& files, const std::string& replica, const std::string& mode,
-                             std::vector<std::string>* argv) {
-  if (mode != "export") {
+// The state of a Hugging Face model has only the values, and that of adapters nothing about their
+// base: the replica's config names the model and the base.
+absl::Status NameModelBeneath(Files& files, const std::string& replica, const v1::ModelSpec& model,
+                              const std::string& mode, std::vector<std::string>* argv) {
+  const bool hub = model.kind() == kHuggingFaceKind;
+  if (!hub && model.lora_rank() == 0) return absl::OkStatus();
+  if (hub && mode != "export") {
     return absl::FailedPreconditionError(
         absl::StrCat("a model of kind 'huggingface' has no `atoll ", mode,
                      "`: write its folder with `atoll export`, and use transformers on that"));
@@ -71,17 +75,19 @@ absl::Status NameModelFolder(Files& files, const std::string& replica, const std
   const std::string path = absl::StrCat(replica, "/config.toml");
   if (files.Exists(path)) {
     const absl::StatusOr<Config> config = LoadConfig(path, ConfigUse::kAny);
-    if (config.ok() && !config->model.path.empty()) {
-      argv->insert(argv->end(), {"--base", config->model.path});
+    const std::string base = !config.ok() ? "" : hub ? config->model.path : config->model.base;
+    if (!base.empty()) {
+      argv->insert(argv->end(), {"--base", base});
       return absl::OkStatus();
     }
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, " names no [model] path; name the run's folder with --base"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, hub ? " names no [model] path; name the run's folder with --base"
+                : " names no [model] base; name what the adapters are of with --base"));
 }
 
-// Runs the worker in `mode` on the newest state under `dir`, or on the model that is there, with
-// more arguments behind.
+// Runs the worker in `mode` on the newest state under `dir`, or on the model in it, with further
+// arguments after these.
 absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                                        const std::string& dir, const std::string& mode,
                                        const std::vector<std::string>& more, int seconds,
@@ -97,9 +103,7 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                    StateStream::Open(files, replica, std::nullopt));
   std::vector<std::string> argv = {worker, mode, "--state", "-"};
   argv.insert(argv.end(), more.begin(), more.end());
-  if (state->genesis().spec().model().kind() == kHuggingFaceKind) {
-    RETURN_IF_ERROR(NameModelFolder(files, replica, mode, &argv));
-  }
+  RETURN_IF_ERROR(NameModelBeneath(files, replica, state->genesis().spec().model(), mode, &argv));
   const std::string kept = absl::StrCat(replica, "/", kWorkerState);
   if (state->genesis().spec().model().local_size() > 0 && files.Exists(kept)) {
     argv.insert(argv.end(), {"--personal", kept});
@@ -121,18 +125,47 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
   return output;
 }
 
-// The text that a peer of this run trains on.
-absl::StatusOr<std::string> DataOf(Files& files, const std::string& dir) {
+// Returns the file of the run's tokenizer: the config's, the one that the peer has fetched, or the
+// one that its worker left in the folder. Empty if the text has none.
+std::string TokenizerOf(Files& files, const std::string& replica, const v1::RunSpec& spec,
+                        const absl::StatusOr<Config>& config) {
+  if (spec.data().tokenizer() != "file") return "";
+  std::vector<std::string> places;
+  if (config.ok() && IsTokenizerFile(config->data.tokenizer)) {
+    places.push_back(config->data.tokenizer);
+  }
+  if (const v1::RunFile* const listed = FindRunFile(spec, kTokenizerRole)) {
+    places.push_back(RunFilePath(replica, *listed));
+  }
+  places.push_back(absl::StrCat(replica, "/", kRunTokenizer));
+  for (const std::string& place : places) {
+    if (files.Exists(place)) return place;
+  }
+  return "";
+}
+
+// Returns the data of a peer of this run, in the form that its worker gets: `data` in place of the
+// config's, if not empty, and the run's tokenizer.
+absl::StatusOr<std::string> DataOf(Files& files, const std::string& dir, const std::string& data) {
   ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, dir));
   const std::string path = absl::StrCat(replica, "/config.toml");
-  if (!files.Exists(path)) {
-    return absl::NotFoundError(
-        absl::StrCat(path, " does not exist, so --data must name the run's text"));
+  const absl::StatusOr<Config> config =
+      files.Exists(path) ? LoadConfig(path, ConfigUse::kAny)
+                         : absl::NotFoundError(absl::StrCat(
+                               path, " does not exist, so --data must name the run's text"));
+  std::string places = data;
+  if (data.empty()) {
+    RETURN_IF_ERROR(config.status());
+    places = WorkerPlaces(config->data);
   }
-  ASSIGN_OR_RETURN(const Config config, LoadConfig(path, ConfigUse::kAny));
-  if (!config.data.path.empty()) return config.data.path;
-  return absl::NotFoundError(
-      absl::StrCat(path, " names no [data] path, so --data must name the run's text"));
+  if (places.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(path, " names no [data] path, so --data must name the run's text"));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<StateStream> state,
+                   StateStream::Open(files, replica, std::nullopt));
+  const std::string tokenizer = TokenizerOf(files, replica, state->genesis().spec(), config);
+  return tokenizer.empty() ? places : WithTokenizer(places, tokenizer);
 }
 
 }  // namespace
@@ -248,8 +281,8 @@ absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& work
     return absl::InvalidArgumentError(absl::StrCat("--tokenizer is for a model of no run; ", dir,
                                                    " is a run's, and has its own"));
   }
-  if (path.empty()) {
-    ASSIGN_OR_RETURN(path, DataOf(files, dir));
+  if (!IsModelFolder(files, dir)) {
+    ASSIGN_OR_RETURN(path, DataOf(files, dir, path));
   }
   more.insert(more.end(), {"--data", path});
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});

@@ -1,8 +1,10 @@
-// What the command line has atoll-worker do with a model: text, its quality, safetensors.
+// Runs atoll-worker for the command line with a model: to generate text, to evaluate the model, and
+// to export or import it.
 //
-// A folder is a peer's, a saved state's, or a local run's (then the peer that is furthest is
-// taken). Text and quality are had of a model's folder as Hugging Face has it, too. Parameters go
-// to the worker through a pipe, so that no disk but that of the output needs room. Blocking.
+// The model is given by the folder of a peer, of a saved state, or of a local run, of which the
+// peer with the newest version is used. GenerateText and EvaluateModel also take a model's folder
+// in Hugging Face's format. Parameters are passed to the worker through a pipe, so that only the
+// output needs space on a disk. The functions block.
 #pragma once
 
 #include <cstdint>
@@ -26,88 +28,98 @@ struct GenerateRequest {
   double temperature = 0.8;
   uint64_t top_k = 40;
   uint64_t seed = 1337;
-  std::string base;                     // of adapters: the file beneath them
-  std::string tokenizer = {};           // file; empty: the run's own, or the folder's
-  double top_p = 1;                     // of the likeliest that make up this share; 1: of all
-  std::vector<std::string> stops = {};  // the text ends before the first of them
-  // "chatml", "llama3": the prompt is what a user says, and the answer is asked for; empty: neither
+  std::string base;            // the file of the base, for a model of adapters
+  std::string tokenizer = {};  // a file; if empty, the tokenizer of the run or of the folder
+  // Draws only from the likeliest tokens that together have this share; 1 means from all.
+  double top_p = 1;
+  // The text ends before the first of these that appears in it.
+  std::vector<std::string> stops = {};
+  // "chatml" or "llama3": the prompt is the message of a user, and the answer is generated. If it
+  // is empty, the prompt is continued as plain text.
   std::string chat_template = {};
 };
 
 struct EvaluationRequest {
-  std::string data;  // of a run its text; empty: what the peer's config names
+  std::string data;  // the text of a run; if empty, the text that the peer's config names
   uint32_t threads = 1;
-  std::string base = {};             // of adapters: the file beneath them
-  std::string tokenizer;             // of a model of no run; empty: the folder's own
-  double validation_fraction = 0.1;  // of a model of no run: the tail of the text that counts
+  std::string base = {};  // the file of the base, for a model of adapters
+  // The tokenizer for a model without a run; if empty, the one in its folder.
+  std::string tokenizer;
+  // For a model without a run: the share of the text, at its end, that is used.
+  double validation_fraction = 0.1;
 };
 
 struct ModelQuality {
-  std::optional<uint64_t> version;  // of the replica; none: a model of no run
+  std::optional<uint64_t> version;  // the version of the replica; not set for a model without a run
   uint64_t tokens = 0;
-  double loss = 0;  // nats a token
+  double loss = 0;  // in nats per token
   double perplexity = 0;
-  double bits_per_byte = 0;  // 0: nobody knows what the run's tokens mean
+  double bits_per_byte = 0;  // 0 if the bytes of the run's tokens are not known
 };
 
-// What a worker leaves in its peer's folder where the run's text is no bytes.
+// The file with the run's tokenizer that a worker leaves in its peer's folder, unless tokens are
+// bytes.
 inline constexpr char kRunTokenizer[] = "worker-state.tokenizer";
-// What a worker keeps from round to round, its personal tensors among it.
+// The file in which a worker keeps its state from round to round, including its personal tensors.
 inline constexpr char kWorkerState[] = "worker-state";
 
-// A path as it was typed, "DIR/" or relative, as the files below take it.
+// Returns the absolute form of a path as users type it ("DIR/", or relative). The functions below
+// need absolute paths.
 std::string AbsoluteFolder(const std::string& path);
 
-// The folders of the peers under `dir`, or `dir` itself if it is a peer's. NOT_FOUND if it is
-// neither.
+// Returns the folders of the peers in the local run's folder `dir`, or only `dir` if it is a peer's
+// folder. Fails with NOT_FOUND if it is neither.
 absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir);
 
-// Of these the one that is furthest; the first of equals.
+// Returns the folder among ReplicaFolders that has the newest version, and the first of them if
+// there are several.
 absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir);
 
-// The worker's path: `program`, or if that is empty the one for a model of `kind`, beside this
-// program. NOT_FOUND if it is not there.
+// Returns the worker's path: `program` or, if that is empty, the worker for a model of this kind
+// beside this program. Fails with NOT_FOUND if it does not exist.
 absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind = "gpt");
 
-// The same, of the kind of the run under `dir`.
+// Does the same for the kind of model of the run in `dir`.
 absl::StatusOr<std::string> FindWorkerOf(Files& files, const std::string& program,
                                          const std::string& dir);
 
-// The prompt and what the model makes of it. `on_text`, where given, sees the latter as it is made.
+// Returns the prompt and the model's continuation. `on_text`, if given, gets the continuation while
+// it is generated.
 absl::StatusOr<std::string> GenerateText(
     Files& files, const std::string& worker, const std::string& dir, const GenerateRequest& request,
     const std::function<void(absl::string_view)>& on_text = {});
 
-// How well the model does on the whole validation split; of a run that is the split which it has
-// held out. The same on every call with as many threads.
+// Evaluates the model on the whole validation split; for a run, this is the split that the run
+// holds out. Every call with the same number of threads gives the same result.
 absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& worker,
                                            const std::string& dir,
                                            const EvaluationRequest& request);
 
 struct HubExport {
-  std::string output;  // folder
+  std::string output;  // the folder to write
   std::string dtype = "fp32";
-  std::string tokenizer;  // folder; empty: none
-  std::string base;       // of adapters: what PEFT is told
-  bool force = false;     // write over a model that is there
+  std::string tokenizer;  // the folder of a tokenizer to add; empty for none
+  std::string base;       // for a model of adapters: the name of the base, for PEFT
+  bool force = false;     // true to overwrite an existing model
 };
 
 struct Exported {
-  uint64_t version = 0;  // of the replica
+  uint64_t version = 0;  // the version of the replica
   Digest state_digest;
-  std::vector<std::string> files;  // names in the folder
+  std::vector<std::string> files;  // the names of the files in the folder
 };
 
-// Writes the model to a folder as Hugging Face has it; adapters as PEFT has them. INVALID_ARGUMENT:
-// the folder holds a model already, or is an input.
+// Writes the model to a folder in Hugging Face's format, or in PEFT's for adapters. Fails with
+// INVALID_ARGUMENT if the folder already holds a model, or if it is also an input.
 absl::StatusOr<Exported> ExportHubFolder(Files& files, const std::string& worker,
                                          const std::string& dir, const HubExport& request);
 
-// The reverse: a file that a run can begin with, in `output`. Returns what the worker says of it.
+// The reverse of ExportHubFolder: converts the model in the folder `input` to the file `output`,
+// with which a run can begin. Returns the worker's message about the result.
 absl::StatusOr<std::string> ImportHubFolder(const std::string& worker, const std::string& input,
                                             const std::string& output, bool force);
 
-// Writes the model as safetensors to `out`.
+// Writes the model to the file `out` in the safetensors format.
 absl::Status ExportModel(Files& files, const std::string& worker, const std::string& dir,
                          const std::string& out);
 

@@ -45,13 +45,14 @@ namespace {
 
 constexpr size_t kLongestStem = 40;  // keeps made ids within a run id's 64 characters
 constexpr uint64_t kLargestVocabulary = uint64_t{1} << 24;  // as config_table.cc says
-// No config comes near this; what does is another kind of file given by mistake.
-constexpr size_t kMostOfLine = 64;  // of a wrong one that a message shows
+constexpr size_t kMostOfLine = 64;                          // of a wrong one that a message shows
+// No config comes near this; a file that does is of another kind, given by mistake.
 constexpr size_t kLargestFile = 1 << 20;
 
 using KeyName = std::pair<std::string, std::string>;
 
-// The place of the first of these keys that was said at all: what was said is what can be changed.
+// Returns the place of the first of these keys that was written at all, because that one can be
+// changed.
 const std::string& PlaceOf(const ConfigPlaces& places, const std::vector<KeyName>& keys) {
   for (const KeyName& key : keys) {
     if (places.Has(key.first, key.second)) return places.Of(key.first, key.second);
@@ -64,7 +65,8 @@ absl::Status Broken(const ConfigPlaces& places, const std::vector<KeyName>& keys
   return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places, keys), ": ", what));
 }
 
-// A stub's worker reads none, a worker of the user's own may not, and an aggregator has no worker.
+// Returns true if data are read: a stub's worker reads none, a worker of the user's own may not,
+// and an aggregator has no worker.
 bool ReadsData(const Config& c, ConfigUse use) {
   if (use == ConfigUse::kPeer && c.peer.role == kAggregatorRoleName) return false;
   if (!c.data.path.empty() || !c.data.sources.empty()) return true;
@@ -86,7 +88,7 @@ absl::Status CheckNeeded(const Config& c, const std::vector<ConfigField>& fields
   return absl::OkStatus();
 }
 
-// What only a stub has, and what a stub lacks.
+// Checks the keys that only a stub has, and those that a stub lacks.
 absl::Status CheckStub(const Config& c, const ConfigPlaces& places) {
   const bool stub = c.model.kind == kStubKind;
   if (stub && c.model.parameters == 0) {
@@ -106,13 +108,14 @@ absl::Status CheckStub(const Config& c, const ConfigPlaces& places) {
   return absl::OkStatus();
 }
 
-// Who starts a worker, or hands its model to one.
+// Returns true if this use starts a worker, or gives its model to one.
 bool RunsWorker(const Config& c, ConfigUse use) {
   return use == ConfigUse::kLocal ||
          (use == ConfigUse::kPeer && c.peer.role != kAggregatorRoleName);
 }
 
-// Whether a peer has a copy of what its run needs in this role: then it does without its own.
+// Returns true if a peer has a copy of the file that its run needs in this role; it then needs no
+// file of its own.
 bool KeepsRunFile(const Config& c, ConfigUse use, const std::string& folder, const char* role) {
   std::error_code error;
   return use == ConfigUse::kPeer &&
@@ -146,7 +149,7 @@ absl::Status CheckModelKind(const Config& c, ConfigUse use, const ConfigPlaces& 
   if (!c.model.file.empty() && !KeepsRunFile(c, use, folder, kProgramRole) &&
       !std::filesystem::is_regular_file(std::filesystem::path(folder) / c.model.file, error)) {
     return Broken(places, {{"model", "file"}},
-                  absl::StrCat("model.file '", c.model.file, "' is no file that exists"));
+                  absl::StrCat("model.file '", c.model.file, "' is not an existing file"));
   }
   return absl::OkStatus();
 }
@@ -209,7 +212,7 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
   return check(c.data.tokenizer, "tokenizer");
 }
 
-// The parameters that a worker begins with, or trains adapters of.
+// Checks the parameters with which a worker begins, or to which its adapters belong.
 absl::Status CheckModelFiles(const Config& c, ConfigUse use, const ConfigPlaces& places,
                              const std::string& folder) {
   if (!RunsWorker(c, use)) return absl::OkStatus();
@@ -221,12 +224,12 @@ absl::Status CheckModelFiles(const Config& c, ConfigUse use, const ConfigPlaces&
     if (std::filesystem::is_regular_file(std::filesystem::path(folder) / path, error)) continue;
     return Broken(places, {{"model", key}},
                   absl::StrCat("model.", key, " '", path,
-                               "' is no file that exists; `atoll import` makes one"));
+                               "' is not an existing file; `atoll import` makes one"));
   }
   return absl::OkStatus();
 }
 
-// What is of other kinds.
+// Checks the keys that belong to other kinds.
 absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
   const bool rich = m.kind == "gpt2" || m.kind == "llama";
   const bool ours = m.kind != kStubKind && !IsForeign(m.kind);
@@ -247,7 +250,7 @@ absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
   for (const auto& one : keys) {
     if (!one.said || one.has) continue;
     return Broken(places, {{"model", one.key}, {"model", "kind"}},
-                  absl::StrCat("[model] ", one.key, " is not of kind '", m.kind, "'; leave it out",
+                  absl::StrCat("[model] ", one.key, " is not for kind '", m.kind, "'; leave it out",
                                m.kind == "gpt" ? ", or take kind 'gpt2' or 'llama'" : ""));
   }
   return absl::OkStatus();
@@ -266,7 +269,7 @@ absl::Status CheckAdapters(const ConfigModel& m, ConfigUse use, const ConfigPlac
                    {"model", "base_digest"},
                    {"model", "lora_targets"},
                    {"model", "lora_alpha"}},
-                  "[model] base, base_digest, lora_targets and lora_alpha are of adapters; set "
+                  "[model] base, base_digest, lora_targets and lora_alpha are for adapters; set "
                   "lora_rank too");
   }
   const std::vector<std::string> known = AdapterTargets(m.kind);
@@ -324,7 +327,7 @@ absl::Status CheckModel(const Config& c, ConfigUse use, const ConfigPlaces& plac
   return CheckAdapters(m, use, places);
 }
 
-// Of a peer's own config the run's batch is not known; its worker asks again.
+// A peer's own config does not have the run's batch; its worker checks again.
 absl::Status CheckDevices(const Config& c, ConfigUse use, const ConfigPlaces& places) {
   const auto devices = 1 + absl::c_count(c.worker.device, ',');
   if (use != ConfigUse::kLocal || static_cast<uint64_t>(devices) <= c.inner.batch) {
@@ -383,7 +386,7 @@ absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
   if (c.outer.rule == "average" && c.outer.momentum != 0) {
     return Broken(
         places, {{"outer", "momentum"}, {"outer", "rule"}},
-        absl::StrCat("[outer] momentum must be 0 with rule 'average', which has none, not ",
+        absl::StrCat("[outer] momentum must be 0 with rule 'average', which has no momentum, not ",
                      c.outer.momentum));
   }
   return absl::OkStatus();
@@ -394,7 +397,7 @@ absl::Status CheckExchange(const Config& c, const ConfigPlaces& places) {
   return fault.what.empty() ? absl::OkStatus() : Broken(places, fault.keys, fault.what);
 }
 
-// What a peer hands out to others: every other peer, on whatever machine, dials it.
+// Checks the address that a peer hands out, which every other peer, on any machine, dials.
 absl::Status CheckHandedOut(const Config& c, ConfigUse use, const ConfigPlaces& places) {
   if (c.peer.advertise == kDialsOutOnly) return absl::OkStatus();
   const bool listened = c.peer.advertise.empty();
@@ -466,7 +469,7 @@ absl::Status CheckAddresses(const Config& c, ConfigUse use, const ConfigPlaces& 
   return CheckDialled(c, use, places);
 }
 
-// What no message could carry is refused before anything is begun.
+// Refuses, before anything is begun, what no message could carry.
 absl::Status CheckSizes(const Config& c, const ConfigPlaces& places) {
   if (IsForeign(c.model.kind)) return absl::OkStatus();  // how large it is, its worker says
   SizeTerms terms;
@@ -537,7 +540,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text;
 }
 
-// Reads one file over the table of fields.
+// Reads one file by the table of fields.
 class Loader {
  public:
   Loader(std::string origin, const std::vector<ConfigField>& fields)
@@ -581,8 +584,8 @@ class Loader {
     return absl::InvalidArgumentError(absl::StrCat(Place(line), ": ", what));
   }
 
-  // What the key of a line must be whose value is none that TOML knows ("steps = ten"); empty if
-  // the line gives no key of ours a value.
+  // Returns what the key of a line must be if its value is not one that TOML knows ("steps = ten");
+  // empty if the line gives no key of Atoll a value.
   std::string WantedAt(absl::string_view text, uint32_t number, const std::string& reason) const {
     const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
     if (number == 0 || number > lines.size()) return "";

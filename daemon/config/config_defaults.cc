@@ -12,19 +12,19 @@
 namespace atolld {
 namespace {
 
-// Those that a peer hosts and asks in a round; 1: it is one itself.
+// Returns how many parties a peer hosts and asks in a round; 1 if it is one party itself.
 uint32_t Asked(const PartiesConfig& own) {
   const uint32_t hosted = std::max<uint32_t>(1, own.hosted);
   return own.a_round == 0 ? hosted : std::min(own.a_round, hosted);
 }
 
-// Of a full round.
+// Returns the parties of a full round.
 double PartiesOf(const Config& config) {
   const double peers = config.run.peers;
   return peers * config.federation.participation * Asked(config.parties);
 }
 
-// A worker of somebody else's knows alone how large its model is.
+// Only a user's own worker knows how large its model is.
 double ParametersOf(const Config& config) {
   if (IsForeign(config.model.kind)) return 0;
   return static_cast<double>(TrainedParameters(MakeModelSpec(config.model)));
@@ -40,10 +40,10 @@ const OuterRates& NesterovRates(const Config& config) {
   return NearestOuterRates(query);
 }
 
-// Plain averaging takes the mean as it is; what Nesterov's rule is tuned to would be wrong for it.
-// FedAvgM subtracts its buffer as it is (arXiv:1909.06335). The adaptive rules step a parameter by
-// about their rate, whatever the length of the mean: 0.01 is what Flower's FedYogi and FLamby's
-// FedAdam begin with.
+// Plain averaging takes the mean as it is; the rate for which Nesterov's rule is tuned would be
+// wrong for it. FedAvgM subtracts its buffer as it is (arXiv:1909.06335). The adaptive rules move a
+// parameter by about their rate, whatever the length of the mean: Flower's FedYogi and FLamby's
+// FedAdam begin with 0.01.
 double OuterLearningRate(const Config& config) {
   const std::string& rule = config.outer.rule;
   if (rule == "nesterov" || rule == "delayed_nesterov") {
@@ -71,11 +71,12 @@ void UseDefaultsOfRule(const ConfigPlaces& places, Config* config) {
 // MuLoCo (arXiv:2505.23725, its job files) tunes the decay of data-parallel training with 512
 // sequences a step, and gives each of K peers
 //   decay x steps_512 / (steps x K)
-// of it, where `steps` are the run's inner steps, and steps_512 those in which 512 sequences a step
-// would be as many sequences: steps x K x batch / 512. So the decay of one sequence stays what it
-// was, and what is left of steps and peers is a peer's own batch. Their decay is of a rate that
-// scales with the matrix (0.01 beside spectral norms); for the width 1024 that is 0.06 of a rate as
-// AdamW has it, and arXiv:2502.16982, whose scale is ours, has 0.1, as AdamW's default is.
+// of it. `steps` are the run's inner steps, and steps_512 is the number of steps in which 512
+// sequences a step would be as many sequences: steps x K x batch / 512. So the decay of one
+// sequence stays the same, and of steps and peers only a peer's own batch remains. Their decay
+// belongs to a rate that scales with the matrix (0.01 with spectral norms); for the width 1024 that
+// is 0.06 of a rate in AdamW's sense. arXiv:2502.16982, whose scale is the one used by Atoll, has
+// 0.1, AdamW's default.
 constexpr double kDecayBatch = 512;
 constexpr double kMostDecay = 10;  // as config_table.cc says
 
@@ -89,7 +90,7 @@ void UseDefaultsOfMode(Config* config) {
   if (config->mode.kind == "async" && config->run.quorum == 0) config->run.quorum = 1;
 }
 
-// Codecs that leave most of an update out train only with feedback; topk as SparseLoCo has it.
+// Codecs that leave out most of an update only train with feedback; topk follows SparseLoCo.
 void UseDefaultsOfCodec(const ConfigPlaces& places, Config* config) {
   const absl::string_view codec = absl::StripSuffix(config->exchange.codec, "+zstd");
   const auto thins = [](absl::string_view name) { return name == "topk" || name == "int2"; };
@@ -100,7 +101,7 @@ void UseDefaultsOfCodec(const ConfigPlaces& places, Config* config) {
   }
 }
 
-// Parties of a full round, and how often each is in one. Every update has one length then.
+// The parties of a full round, and how often each is in one. Every update then has one length.
 void UseDefaultsOfPrivacy(const ConfigPlaces& places, Config* config) {
   if (config->privacy.clip == 0) return;
   if (!places.Has("exchange", "clip")) config->exchange.clip = 0;
@@ -109,13 +110,14 @@ void UseDefaultsOfPrivacy(const ConfigPlaces& places, Config* config) {
     config->privacy.parties = static_cast<uint32_t>(parties);
   }
   if (!places.Has("privacy", "sampling")) {
+    // Which peers take part is in the log; which of a peer's parties, that peer alone knows.
     const double hosted = std::max<uint32_t>(1, config->parties.hosted);
-    config->privacy.sampling = config->federation.participation * Asked(config->parties) / hosted;
+    config->privacy.sampling = Asked(config->parties) / hosted;
   }
 }
 
-// Nobody sees a single update then, so whatever judges, cuts or redoes one is off unless it is
-// said, which is refused (masked_rules.h).
+// Single updates are then never visible, so every rule that judges, cuts or recomputes one is off,
+// unless the file sets it, which is refused (masked_rules.h).
 void UseDefaultsOfMasks(const ConfigPlaces& places, Config* config) {
   if (!config->privacy.masked) return;
   if (!places.Has("exchange", "clip")) config->exchange.clip = 0;

@@ -1,5 +1,5 @@
-// Defaults that follow from other keys: what a key is where the file does not say. The table of
-// keys (config_table.h) says the rule of each. Pure, any thread.
+// The defaults that depend on other keys. They apply to keys that the file does not give; the table
+// of keys (config_table.h) states the rule for each. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace atolld {
 
-// `places`: which keys the file or an option gave. Those stay as they are.
+// Sets these defaults. `places` holds the keys that the file or an option gave, whose values are
+// not changed.
 void UseDefaultsThatFollow(const ConfigPlaces& places, Config* config);
 
-// The row of the table of outer rates that is nearest to the run (optimizer/outer_rates.h),
-// whatever the file says: "0.7 / 0.9 (3 peers, 25 steps, adamw; ...)". Empty with another rule than
-// nesterov.
+// Returns the row of the table of outer rates (optimizer/outer_rates.h) that is nearest to the run,
+// such as "0.7 / 0.9 (3 peers, 25 steps, adamw; ...)", even if the file gives other rates. Returns
+// an empty text for a rule other than nesterov.
 std::string OuterRatesOf(const Config& config);
 
 }  // namespace atolld

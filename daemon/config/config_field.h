@@ -9,23 +9,24 @@
 
 namespace atolld {
 
-// Whether the run's record, which never changes, holds the value. In part: a digest, a weight or a
-// kind of it, as the advice says.
+// Says whether the run's record, which never changes, holds the value of a key. With kInPart the
+// record holds only a part of it, such as a digest, a weight or a kind; the key's `advice` says
+// which.
 enum class Recorded { kNo, kYes, kInPart };
 
 struct ConfigField {
   std::string key;
   FieldValue value;
   Recorded recorded;
-  std::string meaning;  // half a sentence: what it is
-  std::string advice;   // sentences: when to change it
-  // Who cannot do without it. Such a key has no default.
+  std::string meaning;  // half a sentence that says what the key is
+  std::string advice;   // sentences that say when to change it
+  // The uses of a file that require the key. A required key has no default.
   std::vector<ConfigUse> needed_by = {};
-  // What the value is where the file does not say, if that follows from other keys.
+  // The default in words, if it depends on other keys; otherwise empty.
   std::string follows = "";
   std::string section = "";
 
-  std::string Name() const;  // "[inner] steps"
+  std::string Name() const;  // such as "[inner] steps"
 };
 
 }  // namespace atolld

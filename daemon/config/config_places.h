@@ -1,5 +1,5 @@
-// Where each value of a config was said, so that a broken rule is shown where it can be mended. One
-// thread.
+// Records where each value of a config was written, so that a broken rule is reported at the place
+// to change. Used by one thread.
 #pragma once
 
 #include <map>
@@ -10,10 +10,10 @@ namespace atolld {
 
 class ConfigPlaces {
  public:
-  // `start` is the place for what was said nowhere: the file's first line.
+  // `start` is the place that is reported for values that were not written: the file's first line.
   explicit ConfigPlaces(std::string start) : start_(std::move(start)) {}
 
-  // An empty key: the section's heading.
+  // Records the place of a key, or of the section's heading if `key` is empty.
   void Set(const std::string& section, const std::string& key, std::string place) {
     places_[{section, key}] = std::move(place);
   }
@@ -22,7 +22,7 @@ class ConfigPlaces {
     return places_.count({section, key}) > 0;
   }
 
-  // Where the key was said, else its section's heading, else the start.
+  // Returns the place of the key, or else of its section's heading, or else the start.
   const std::string& Of(const std::string& section, const std::string& key) const {
     auto found = places_.find({section, key});
     if (found == places_.end()) found = places_.find({section, ""});

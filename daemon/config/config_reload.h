@@ -1,8 +1,8 @@
 // A daemon's config file, read again while the daemon runs.
 //
-// Some keys can be taken over at once, by whoever registered for them; the rest of what has changed
-// is named in the log, as what needs a restart. Law: a file that is not valid changes nothing, and
-// the log says why. Loop thread; the file is read on the pool.
+// A changed key takes effect immediately if a part of the daemon has registered for it (see On).
+// For all other changed keys the log says that a restart is needed. Law: a file that is not valid
+// changes nothing, and the log says why. Used on the loop thread; the file is read on the pool.
 #pragma once
 
 #include <functional>
@@ -20,31 +20,33 @@ namespace atolld {
 
 class ConfigReload {
  public:
-  // Gets the whole new config and takes its own part. An error says what is wrong with that part,
-  // and then the old one goes on to count.
+  // Called with the whole new config, to put one part of it into effect. If it returns an error,
+  // which says what is wrong with that part, the old values stay in effect.
   using Take = std::function<absl::Status(const Config&)>;
 
-  // Whether values name files (a certificate, say), which may be new where the config is not: then
-  // they are taken at each reload, changed or not.
+  // Returns true if the values name files, such as a certificate. The contents of a file may change
+  // without a change of the config, so such values are passed to `take` at each reload, changed or
+  // not.
   using NamesFiles = std::function<bool(const Config&)>;
 
-  // `running`: what this process was started with, from `file`.
+  // `running` is the config with which this process was started, read from `file`.
   ConfigReload(Executor& executor, Log& log, std::string file, ConfigUse use,
                const Config& running);
 
-  // `name`: a section, "[machine]", or a key, "[log] level", which counts before its section. A key
-  // with null for `take` waits for the next start, whoever takes its section.
+  // Registers `take` for a section ("[machine]") or a key ("[log] level"). A registration for a key
+  // has precedence over one for its section. If `take` is null, changes of the key wait for the
+  // next start.
   void On(const std::string& name, Take take, NamesFiles names_files = nullptr);
 
-  // Reads the file and takes what can be taken; the log tells. One that comes while another is
-  // under way is done after it.
+  // Reads the file and puts into effect what it can; the log says what changed. A call during a
+  // reload makes another reload follow it.
   void Reload();
 
  private:
   struct Change {
     std::string name;   // "[log] level"
-    std::string value;  // by now, as a file has it
-    size_t place = 0;   // in values_
+    std::string value;  // the new value, written as in a file
+    size_t place = 0;   // the index in values_
   };
   struct Taker {
     Take take;
@@ -61,7 +63,7 @@ class ConfigReload {
   const std::string file_;
   const ConfigUse use_;
 
-  std::vector<std::string> values_;  // in effect, in the order of ConfigFields
+  std::vector<std::string> values_;  // the values in effect, in the order of ConfigFields
   std::map<std::string, Taker> takers_;
   bool reading_ = false;
   bool again_ = false;

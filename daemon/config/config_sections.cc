@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <memory>
 #include <utility>
@@ -49,7 +50,7 @@ void AddAdapters(const ConfigModel& model, v1::ModelSpec& spec) {
   spec.set_base_digest(BytesOfHex(model.base_digest));  // hex digits alone: a rule of its own
 }
 
-// Of one block: each matrix that adapters may stand beside, by its last name, and all else.
+// The parts of one block: each matrix that may have adapters, by its last name, and all others.
 struct BlockParts {
   std::vector<BlockTensor> matrices;
   uint64_t others = 0;  // norms and biases
@@ -122,7 +123,7 @@ void SetData(const RunConfig& config, v1::DataSpec* data) {
   for (const DataSource& source : *sources) data->add_weights(source.weight);
 }
 
-// What is as it always was stays unset, so that such a run keeps its digest.
+// A default of earlier releases stays unset, so that such a run keeps its digest.
 void SetYoungerFields(const InnerConfig& config, v1::InnerSpec* inner) {
   if (config.schedule != "cosine") inner->set_schedule(config.schedule);
   if (config.schedule == "wsd") {
@@ -161,6 +162,14 @@ void SetFederation(const FederationConfig& config, v1::RunSpec* spec) {
   if (federation.ByteSizeLong() != 0) *spec->mutable_federation() = federation;
 }
 
+// Returns [privacy] roster, or for 0 its default: more than half of the peers that are drawn for a
+// round. Masks tolerate fewer than a third of an attempt's parties, so a sixth of all may be
+// malicious, whichever parties are asked. With two parties, each would know the other's update.
+uint32_t MaskRosterOf(const RunConfig& config) {
+  if (config.privacy.roster != 0) return config.privacy.roster;
+  return std::max<uint32_t>(3, DrawnPeers(config) / 2 + 1);
+}
+
 void SetPrivacy(const RunConfig& config, v1::RunSpec* spec) {
   v1::PrivacySpec privacy;
   if (config.privacy.clip != 0) {
@@ -176,6 +185,8 @@ void SetPrivacy(const RunConfig& config, v1::RunSpec* spec) {
   if (config.privacy.masked) {
     privacy.set_masked(true);
     privacy.set_threshold(config.privacy.threshold);
+    privacy.set_roster(MaskRosterOf(config));
+    privacy.set_closed(config.privacy.closed);
   }
   if (privacy.ByteSizeLong() != 0) *spec->mutable_privacy() = privacy;
 }
@@ -219,8 +230,8 @@ absl::string_view WhyNoModelKey(absl::string_view kind, absl::string_view key) {
   if (kind == kExternalKind) return "which its worker alone describes";
   if (kind == kTorchScriptKind) return "which is whatever its file holds";
   if (kind == kHuggingFaceKind) return "which is whatever its folder holds";
-  return key == "path" ? "which is no folder; 'huggingface' is"
-                       : "which is no file; 'torchscript' is";
+  return key == "path" ? "which is not a folder; 'huggingface' is"
+                       : "which is not a file; 'torchscript' is";
 }
 
 absl::StatusOr<std::string> DigestOfFile(const std::string& path) {
@@ -310,6 +321,11 @@ uint64_t TrainedParameters(const v1::ModelSpec& model) {
   const uint64_t positions = model.kind() == "llama" ? 0 : model.context() * width;
   const uint64_t last_norm = model.kind() == "gpt2" ? 2 * width : width;
   return embeddings + positions + model.layers() * a_block + last_norm;
+}
+
+uint32_t DrawnPeers(const RunConfig& config) {
+  const double wanted = config.federation.participation * config.run.peers;
+  return static_cast<uint32_t>(std::ceil(wanted - 1e-6));
 }
 
 v1::RunSpec MakeRunSpec(const RunConfig& config) {

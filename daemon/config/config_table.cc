@@ -28,7 +28,7 @@ Text OneOf(std::string* at, std::vector<std::string> choices) {
   return Text{at, TextForm::kOneOf, false, std::move(choices)};
 }
 
-// A key that has no default, and who cannot do without it.
+// A key that has no default, and the uses that require it.
 ConfigField NeededBy(std::vector<ConfigUse> uses, ConfigField field) {
   field.needed_by = std::move(uses);
   return field;
@@ -172,7 +172,7 @@ Fields FederationFields(Config& c) {
   return {
       {"participation", RealNumber{&f.participation, 0, 1, Bounds::kOpenBelow}, kYes,
        "share of the peers that is drawn to train in a round",
-       "Lower it to imitate a federation of which a few are asked at a time."},
+       "Lower it to imitate a federation in which a few parties are asked at a time."},
       {"drop", RealNumber{&f.drop, 0, 1, Bounds::kOpenAbove}, kYes,
        "probability that a peer's update is not sent in a round; the peer trains on with it",
        "Raise it to see what lost updates do to the loss."},
@@ -203,22 +203,23 @@ Fields PrivacyFields(Config& c) {
        "share of the updates that `clip` is to leave as they are; 0: `clip` is fixed",
        "Set it to 0.5 where the length of updates is not known beforehand."},
       {"place", OneOf(&p.place, {"party", "mean"}), kYes,
-       "where the noise is added: by each party to its own, or to the mean, by whoever averages",
-       "'mean' is refused so far: whoever audits a mean could not tell its noise from a lie."},
+       "where the noise is added: by each party to its own update, or by reducers to the mean",
+       "'mean' is refused so far: an auditor could not tell the noise of a mean from a lie."},
       Follows("`[run] peers` times `[federation] participation`, and times the parties of a round "
               "that `[parties]` of the same file has; at least 1",
               {"parties", WholeNumber{&p.parties, 0, 1000 * kMillion}, kYes,
                "parties of a full round, whose noise together is `noise`",
                "Set it where peers host different numbers of parties."}),
-      Follows("`[federation] participation`, times the share of its parties that a peer asks in a "
-              "round",
+      Follows("the share of its parties that a peer asks in a round (`[parties] a_round` of "
+              "`hosted`); 1 for peers that are one party",
               {"sampling", RealNumber{&p.sampling, 0, 1}, kYes,
-               "probability that a party is in a round, as epsilon counts it",
-               "Set it to 1 for an epsilon that holds against those who know who took part."}),
-      {"delta", RealNumber{&p.delta, 0, 1, Bounds::kOpenBelow}, kYes,
-       "delta of the epsilon that is told", "Keep it well below one over the number of parties."},
+               "largest share of a peer's parties in a round, as epsilon counts it",
+               "Set it where peers that host many parties have no `[parties]` in this file. A peer "
+               "that cannot keep it is refused."}),
+      {"delta", RealNumber{&p.delta, 0, 1, Bounds::kOpen}, kYes, "delta of the reported epsilon",
+       "Keep it well below one over the number of parties."},
       {"epsilon", RealNumber{&p.epsilon, 0, 1e6}, kYes,
-       "the run ends before it spends more than this; 0: epsilon is told alone",
+       "the run ends before it spends more than this; 0: epsilon is only reported",
        "Set it to the budget that was promised."},
       {"masked", Flag{&p.masked}, kYes,
        "whether updates are masked, so that nobody sees one party's (secure aggregation)",
@@ -228,6 +229,12 @@ Fields PrivacyFields(Config& c) {
        "fewest contributors whose sum is unmasked; 0: more than two thirds of a round's",
        "Raise it where more of the parties may work together against one. A round to which fewer "
        "come waits for the others."},
+      {"roster", WholeNumber{&p.roster, 0, 255}, kYes,
+       "fewest parties among which masks are shared; 0: more than half of a round's",
+       "Masks protect against fewer than a third of these. Set it where the run will grow."},
+      {"closed", Flag{&p.closed}, kYes,
+       "whether only parties with keys in the `mask_keys` of every other one take part",
+       "Switch it on where all parties are known beforehand. See privacy.md."},
   };
 }
 
@@ -242,7 +249,7 @@ Fields PartiesFields(Config& c) {
        "Set it where several peers share one folder of parties."},
       {"a_round", WholeNumber{&p.a_round, 0, kMillion}, kNo,
        "how many of them train in a round, drawn anew each time; 0: all",
-       "Set it to imitate a federation of which a few are asked at a time."},
+       "Set it to imitate a federation in which a few parties are asked at a time."},
       {"keep", Flag{&p.keep}, kNo,
        "whether each keeps its optimiser's state on disk from round to round",
        "Switch it on where each takes part often. It takes two models' worth of disk a party."},
@@ -256,12 +263,12 @@ Fields AvailabilityFields(Config& c) {
        "file of the times at which parties are there; empty: always",
        "Set it to imitate machines that come and go. See experiments.md."},
       {"party", Text{&a.party, TextForm::kPlain, true}, kNo,
-       "whose times in it count here; empty: by the number in the peer's id",
+       "the party whose times count here; empty: by the number in the peer's id",
        "Set it to try one party of a trace."},
       {"speed", RealNumber{&a.speed, 0, 1e6, Bounds::kOpenBelow}, kNo,
-       "seconds of the trace in one of ours", "Raise it to go through a day in minutes."},
+       "seconds of the trace in one real second", "Raise it to go through a day in minutes."},
       {"start", WholeNumber{&a.start, 0, uint64_t{1} << 33}, kNo,
-       "when its second 0 is, in seconds since 1970; 0: when the peer first follows it",
+       "the time of its second 0, in seconds since 1970; 0: when the peer first follows it",
        "Set it to the same for all peers of an experiment, so that they share one clock."},
   };
 }
@@ -366,7 +373,7 @@ Fields OuterFields(Config& c) {
            "models."}),
       Follows(
           "0.9; with 'nesterov' that of the row of learning_rate, which is lower with 'muon' and "
-          "few peers; 0 with rule 'average', which has none, and with 'adagrad'",
+          "few peers; 0 with rules 'average' and 'adagrad'",
           {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}, kYes,
            "momentum of the outer rule; beta1 of the adaptive ones",
            "Lower it if the loss swings from round to round."}),
@@ -417,10 +424,10 @@ Fields ExchangeFields(Config& c) {
        "are so slow that a chunk takes seconds."},
       {"aggregation", OneOf(&c.exchange.aggregation, AggregationRule::Names()), kYes,
        "how the peers' updates become one",
-       "Take a robust rule where some peers may lie; see aggregation.md for what each bears "
+       "Take a robust rule where some peers may lie; see aggregation.md for what each tolerates "
        "and costs."},
       {"faulty", WholeNumber{&c.exchange.faulty, 0, 31}, kYes,
-       "number of lying peers that the aggregation must bear",
+       "number of lying peers that the aggregation must tolerate",
        "Set it with a robust aggregation; a run must have enough peers for it."},
       Follows("1; 0 with `[privacy] clip` or `masked`",
               {"clip", RealNumber{&c.exchange.clip, 0, 1e6}, kYes,
@@ -428,7 +435,7 @@ Fields ExchangeFields(Config& c) {
                "Raise it, or set it to 0, where honest peers have very different data and you "
                "trust them all."}),
       {"plan", OneOf(&c.exchange.plan, {"auto", "flat", "regions"}), kNo,
-       "who averages what: all peers at once, each region first, or the faster of the two",
+       "how the peers average: all at once, each region first, or the faster of the two",
        "Fix it to compare plans; `atoll plan` predicts each."},
   };
 }
@@ -446,11 +453,10 @@ Fields EvaluationFields(Config& c) {
 
 Fields PeerFields(Config& c) {
   return {
-      NeededBy(
-          {ConfigUse::kPeer},
-          {"id", Text{&c.peer.id, TextForm::kId, true}, kNo, "this peer's name in the run",
-           "Give each peer its own. It stands in the peer's certificate, and `atolld join` and "
-           "`atoll local` choose it themselves."}),
+      NeededBy({ConfigUse::kPeer},
+               {"id", Text{&c.peer.id, TextForm::kId, true}, kNo, "this peer's name in the run",
+                "Give each peer its own. The peer's certificate holds it, and `atolld join` and "
+                "`atoll local` choose it themselves."}),
       {"role", OneOf(&c.peer.role, {"peer", kAggregatorRoleName}), kNo,
        "what it does: a 'peer' trains; an 'aggregator' has no worker and reduces for others",
        "Take 'aggregator' for a reachable machine without a GPU that serves peers behind NAT "
@@ -483,10 +489,10 @@ Fields PeerFields(Config& c) {
        "Lower it to what your line can spare. While an exchange is under way, joiners get an "
        "eighth of it."},
       {"up_rate", LineRate{&c.peer.up_rate}, kNo,
-       "what its line carries up at most, like \"20Mbit\"; empty: not told",
+       "what its line carries up at most, like \"20Mbit\"; empty: not stated",
        "Set it where you know the line: the planner counts on no more from the first round on."},
       {"down_rate", LineRate{&c.peer.down_rate}, kNo,
-       "what its line carries down at most; empty: not told", "Set it together with up_rate."},
+       "what its line carries down at most; empty: not stated", "Set it together with up_rate."},
       {"region", Text{&c.peer.region, TextForm::kId, true}, kNo,
        "name of the region, whose peers are close to each other; empty: one of its own",
        "Give peers of one site or data centre one name, so that they average among themselves "
@@ -588,12 +594,12 @@ Fields MembershipFields(Config& c) {
        "Raise it for machines that pause and lines that break off, lower it where a dead peer "
        "must hold up nobody. All other time-outs follow from it."},
       {"stragglers", OneOf(&c.membership.stragglers, {"leave", "wait"}), kNo,
-       "whether a round that has its quorum goes on without those who are late",
+       "whether a round that has its quorum goes on without those that are late",
        "Set it to \"wait\" where rounds are compared, so that a busy machine changes nothing: then "
        "only death ends the waiting."},
       Follows("16; 0 with `[privacy] masked`",
               {"weight_cap", RealNumber{&c.membership.weight_cap, 0, 1e6}, kNo,
-               "how many usual updates one may count at most; 0: any number",
+               "how many usual updates a single one may count as at most; 0: any number",
                "Raise it where some peers are honestly that much faster than the median."}),
       {"offences", WholeNumber{&c.membership.offences, 0, 64}, kNo,
        "rounds with a refused or outsized update after which a peer is left out; 0: never",
@@ -641,7 +647,7 @@ Fields CoordinatorFields(Config& c) {
       NeededBy({ConfigUse::kCoordinator},
                {"dir", Text{&c.coordinator.dir, TextForm::kPath, true}, kNo,
                 "where the coordinator's store lives",
-                "Choose a disk that is backed up: who reads it owns the cluster."}),
+                "Choose a disk that is backed up: anyone who can read it owns the cluster."}),
       {"exit_when_sealed", Flag{&c.coordinator.exit_when_sealed}, kNo,
        "whether the process ends when the run is over",
        "Switch it on where a script or a job waits for the end."},
@@ -661,7 +667,7 @@ Fields CoordinatorFields(Config& c) {
 Fields NetworkFields(Config& c) {
   return {
       {"plaintext", Flag{&c.network.plaintext}, kNo,
-       "whether to do without certificates: whoever reaches a port is heard; on loopback alone",
+       "whether to run without certificates and serve any process; on loopback alone",
        "Switch it on for benchmarks on one machine alone."},
       {"lanes", WholeNumber{&c.network.lanes, 1, 16}, kNo,
        "connections to each peer, every one with its share of the chunks",

@@ -1,7 +1,8 @@
-// The table of all keys that a config file may hold: one list a section, an entry a key.
+// The table of all keys that a config file may hold: a list of entries for each section.
 //
-// Parsing, checking, printing and docs/config.md all go over this one table, so that a key is added
-// in one place. Pure functions, any thread; a field borrows the Config that it was made for.
+// Parsing, checking, printing and docs/config.md all use this table, so that a key is added in one
+// place. Pure. May be called from any thread. A field points into the Config that it was made for,
+// which must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +15,28 @@
 
 namespace atolld {
 
-// Whose part of the config a section is.
+// The part of the config that a section belongs to.
 enum class ConfigPart { kRun, kPeer, kCoordinator, kEveryProcess };
 
 struct ConfigSection {
   std::string name;
   ConfigPart part;
-  std::string meaning;  // sentences
+  std::string meaning;  // what the section is for, in sentences
   std::vector<ConfigField> fields;
 };
 
-// Every section with its keys, in the order in which they are written.
+// Returns every section with its keys, in the order of a printed file.
 std::vector<ConfigSection> ConfigSections(Config& config);
-// The keys of all of them.
+// Returns the keys of all sections.
 std::vector<ConfigField> ConfigFields(Config& config);
 
-// A key that files of earlier releases hold and that had one legal value: it may still stand in a
-// file with that value, and means nothing.
+// A key of earlier releases that had only one legal value. A file may still give it with that
+// value, which has no effect.
 struct RetiredKey {
   absl::string_view section;
   absl::string_view key;
   int64_t value;
-  absl::string_view why;  // completes "it is always 1, since "
+  absl::string_view why;  // the reason, in words that can follow "it is always 1, since "
 };
 const RetiredKey* FindRetiredKey(absl::string_view section, absl::string_view key);
 

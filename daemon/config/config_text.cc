@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kColumns = 100;
 
-// Lines of at most kColumns columns, the first behind `first` and the others behind `rest`.
+// Returns lines of at most kColumns columns, the first after `first` and the others after `rest`.
 std::string Wrapped(absl::string_view text, absl::string_view first, absl::string_view rest) {
   std::string out;
   std::string line(first);
@@ -32,19 +32,19 @@ std::string Wrapped(absl::string_view text, absl::string_view first, absl::strin
   return out;
 }
 
-// "half a sentence" as "Half a sentence."
+// Turns "half a sentence" into "Half a sentence."
 std::string Sentence(std::string text) {
   if (!text.empty()) text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
   return absl::StrCat(text, ".");
 }
 
-// "a whole number from 1 to 1000000"
+// Returns "a whole number from 1 to 1000000".
 std::string Legal(const ConfigField& field) {
   const std::string legal = MustBe(field.value);
   return std::string(field.needed_by.empty() ? legal : absl::StripSuffix(legal, "; or empty"));
 }
 
-// What a key is, when to change it, and what it is where the file does not say.
+// Returns what a key is, when to change it, and its default.
 std::string Explanation(const ConfigField& field) {
   std::string text = absl::StrCat(Sentence(field.meaning), " ", field.advice);
   if (!field.follows.empty()) absl::StrAppend(&text, " Default: ", field.follows, ".");
@@ -56,7 +56,7 @@ bool IsUnset(const ConfigField& field) {
   return text != nullptr && text->at->empty() && !field.needed_by.empty();
 }
 
-// Of a key that a table knows: what it has for this config.
+// Returns the row of a table key, with its value for this config.
 std::string TableRow(const ConfigField& field, const Config& config) {
   return field.section == "outer" && field.key == "learning_rate" ? OuterRatesOf(config) : "";
 }
@@ -89,7 +89,7 @@ std::string Print(Config config, bool defaults, absl::string_view heading) {
   return out;
 }
 
-// `word` between ticks, as code.
+// Returns `word` between backticks, as code.
 std::string Code(absl::string_view word) { return absl::StrCat("`", word, "`"); }
 
 std::string MarkdownRow(const ConfigField& field, absl::string_view legal) {

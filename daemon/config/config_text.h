@@ -1,5 +1,5 @@
-// A config as text: the file itself, the same with all that the table says of each key, and the
-// page docs/config.md. Pure functions, any thread.
+// A config as text: the file itself, the file with the table's comments on each key, and the page
+// docs/config.md. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -8,17 +8,19 @@
 
 namespace atolld {
 
-// The file that LoadConfig would read back as `config`, a line a key.
+// Returns the file that LoadConfig would read back as `config`, one key on each line.
 std::string FormatConfig(const Config& config);
 
-// The same with all that the table says of each key. A key that the model's kind does not take, or
-// that has no value and no default, is commented out.
+// Returns the same file with comments that hold everything that the table says about each key. A
+// key that the model's kind does not take, or that has neither a value nor a default, is commented
+// out.
 std::string PrintConfig(const Config& config);
 
-// Every key with its default. What has none, or follows from other keys, is commented out.
+// Returns a file with every key at its default. A key that has no default, or whose default depends
+// on other keys, is commented out.
 std::string PrintDefaultConfig();
 
-// docs/config.md.
+// Returns the text of docs/config.md.
 std::string ConfigMarkdown();
 
 }  // namespace atolld

@@ -35,7 +35,7 @@ std::string ShortestNumber(double value) {
 
 constexpr size_t kMostShown = 64;  // of a wrong text
 
-// The value as a message shows it; only its kind if it is no single value.
+// Returns the value as a message shows it; only its kind if it is not a single value.
 std::string KindOf(const RawValue& raw) {
   struct Visitor {
     std::string operator()(bool value) const { return value ? "true" : "false"; }
@@ -49,7 +49,7 @@ std::string KindOf(const RawValue& raw) {
   return std::visit(Visitor(), raw);
 }
 
-// "'adamw' or 'sgd'"
+// Returns "'adamw' or 'sgd'".
 std::string Quoted(const std::vector<std::string>& names) {
   std::string joined;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -77,6 +77,8 @@ std::string MustBeOf(const RealNumber& number) {
       return absl::StrCat("a number above ", low, " and at most ", high);
     case Bounds::kOpenAbove:
       return absl::StrCat("a number from ", low, " to below ", high);
+    case Bounds::kOpen:
+      return absl::StrCat("a number above ", low, " and below ", high);
   }
   return "";
 }
@@ -160,9 +162,11 @@ absl::Status AssignValue(absl::string_view name, const RealNumber& number, const
   } else {
     return Refuse(name, MustBeOf(number), KindOf(raw));
   }
+  const bool open_below = number.bounds == Bounds::kOpenBelow || number.bounds == Bounds::kOpen;
+  const bool open_above = number.bounds == Bounds::kOpenAbove || number.bounds == Bounds::kOpen;
   const bool inside = value >= number.minimum && value <= number.maximum &&  // false for NaN
-                      !(number.bounds == Bounds::kOpenBelow && value == number.minimum) &&
-                      !(number.bounds == Bounds::kOpenAbove && value == number.maximum);
+                      !(open_below && value == number.minimum) &&
+                      !(open_above && value == number.maximum);
   if (!inside) return Refuse(name, MustBeOf(number), KindOf(raw));
   *number.at = value;
   return absl::OkStatus();
@@ -200,7 +204,7 @@ constexpr ByteUnit kByteUnits[] = {
     {"KiB", 1 << 10},           {"kB", 1000},          {"B", 1},
 };
 
-// Digits alone, few enough that a unit times their number fits 64 bits.
+// Accepts only digits, few enough that a unit times their number fits 64 bits.
 std::optional<uint64_t> ParseDigits(absl::string_view text, size_t most) {
   uint64_t number = 0;
   if (text.empty() || text.size() > most) return std::nullopt;
@@ -211,7 +215,8 @@ std::optional<uint64_t> ParseDigits(absl::string_view text, size_t most) {
   return number;
 }
 
-// "64MiB", "1.5GB", "20 GB"; nothing if it is no whole number of bytes below 2^63.
+// Parses "64MiB", "1.5GB", "20 GB"; returns nothing if it is not a whole number of bytes below
+// 2^63.
 std::optional<uint64_t> ParseByteCount(absl::string_view text) {
   const ByteUnit* unit = nullptr;
   for (const ByteUnit& one : kByteUnits) {
@@ -233,7 +238,7 @@ std::optional<uint64_t> ParseByteCount(absl::string_view text) {
   return bytes + *fraction * unit->bytes / parts;
 }
 
-// The largest unit in which it is a whole number.
+// Uses the largest unit in which it is a whole number.
 std::string FormatByteCount(uint64_t bytes) {
   const ByteUnit* best = nullptr;
   for (const ByteUnit& unit : kByteUnits) {
@@ -318,7 +323,7 @@ bool IsAddresses(absl::string_view text) {
   return true;
 }
 
-// One name, or several of one kind; no GPU twice.
+// Returns true for one name, or several of one kind; no GPU twice.
 bool IsDevice(absl::string_view text) {
   if (text == "auto" || text == "cuda:all") return true;
   std::set<uint32_t> gpus;
@@ -482,8 +487,8 @@ absl::StatusOr<double> ParseRate(absl::string_view text) {
     if (!absl::SimpleAtod(trimmed.substr(0, end), &number) || number <= 0) break;
     return number * static_cast<double>(bits) / 8;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no rate: write a number above 0 and one of kbit, Mbit, Gbit"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", text, "' is not a rate: write a number above 0 and one of kbit, Mbit, Gbit"));
 }
 
 std::string FormatLineRate(uint64_t bytes_per_second) {

@@ -1,8 +1,9 @@
-// One value of a config: what it may be, how it is read, and how it is written.
+// The kinds of values that a config's keys take: what each kind allows, how it is read, and how it
+// is written.
 //
-// A FieldValue knows where the value lands and which values are legal; parsing, the messages for a
-// wrong value, the printed file and docs/config.md all go by it. Pure functions, any thread; a
-// FieldValue borrows the variable that it points to.
+// A FieldValue points to the variable that stores the value and says which values are legal.
+// Parsing, the messages for a wrong value, the printed file and docs/config.md all use it. Pure.
+// May be called from any thread. The variable must outlive the FieldValue.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct WholeNumber {
   uint64_t multiple_of = 1;
 };
 
-enum class Bounds { kClosed, kOpenBelow, kOpenAbove };  // an open end is not itself allowed
+// The limit at an open end is not allowed itself.
+enum class Bounds { kClosed, kOpenBelow, kOpenAbove, kOpen };
 
 struct RealNumber {
   double* at;
@@ -50,24 +52,25 @@ struct ByteCount {
   uint64_t maximum;  // at most 2^63 - 1
 };
 
-// Of a line, bytes a second: "100Mbit", "2.5Gbit", "500kbit"; "" is 0: not told.
+// The rate of a line, stored in bytes a second: "100Mbit", "2.5Gbit", "500kbit"; the empty text is
+// stored as 0, which means unknown.
 struct LineRate {
   uint64_t* at;
 };
 
 enum class TextForm {
-  kOneOf,          // of `choices`
-  kCodec,          // what compression's ParseCodecName takes
+  kOneOf,          // one of `choices`
+  kCodec,          // what compression's ParseCodecName accepts
   kId,             // 1-64 characters of [a-z0-9-]
-  kNames,          // of [a-z0-9_], with commas between
+  kNames,          // names of [a-z0-9_], separated by commas
   kSha256,         // 64 hexadecimal digits
-  kPlain,          // one line of any text
-  kPath,           // relative ones start at the file's folder
+  kPlain,          // any text on one line
+  kPath,           // a path; relative paths start at the file's folder
   kDialAddress,    // "host:port" or "unix:/path"
-  kListenAddress,  // the same, port 0 lets the system choose
-  kAdvertised,     // as kDialAddress, or kDialsOutOnly
-  kAddresses,      // "host:port", with commas between
-  kHours,          // what WeekHours::Parse takes
+  kListenAddress,  // the same; port 0 lets the system choose
+  kAdvertised,     // like kDialAddress, or kDialsOutOnly
+  kAddresses,      // "host:port", separated by commas
+  kHours,          // what WeekHours::Parse accepts
   kHttpAddress,    // "host:port", or "auto", or "off"
   kDevice,         // "auto", "cpu", "cuda", "cuda:N", "cuda:all" or a list
 };
@@ -81,31 +84,34 @@ struct Text {
 
 using FieldValue = std::variant<WholeNumber, RealNumber, Flag, TimeSpan, ByteCount, LineRate, Text>;
 
-// A value as a file or an option gives it. The last alternative is one that no key takes, described
-// in words ("a list").
+// A value as a file or an option gives it. OtherValue is a value of a type that no key takes,
+// described in words ("a list").
 struct OtherValue {
   std::string description;
 };
 using RawValue = std::variant<bool, int64_t, double, std::string, OtherValue>;
 
-// Stores `raw` where `value` points. INVALID_ARGUMENT says what `name` must be and what was found,
-// without the place: "[inner] steps must be a whole number from 1 to 1000000, not 'ten'".
+// Stores `raw` in the variable of `value`. Fails with INVALID_ARGUMENT if `raw` is not legal; the
+// message says what `name` must be and what was found, but not where: "[inner] steps must be a
+// whole number from 1 to 1000000, not 'ten'".
 absl::Status Assign(const FieldValue& value, absl::string_view name, const RawValue& raw);
 
-// "a whole number from 1 to 1000000": what may be assigned, as messages and docs say it.
+// Describes the legal values, for messages and docs: "a whole number from 1 to 1000000".
 std::string MustBe(const FieldValue& value);
 
-// The same in a word or three: "whole number", "path".
+// Names the type of the value in up to three words: "whole number", "path".
 std::string TypeOf(const FieldValue& value);
 
-// The present value as TOML writes it.
+// Returns the current value, written in TOML.
 std::string FormatValue(const FieldValue& value);
 
-// Rates of lines as people write them: "100Mbit", "2.5Gbit", "500kbit" a second. In bytes a second,
-// above 0. INVALID_ARGUMENT: it is no number above 0 with one of kbit, Mbit, Gbit.
+// Parses the rate of a line as people write it, "100Mbit", "2.5Gbit" or "500kbit" a second, and
+// returns it in bytes a second. Fails with INVALID_ARGUMENT if it is not a number above 0 with
+// kbit, Mbit or Gbit.
 absl::StatusOr<double> ParseRate(absl::string_view text);
 
-// In the largest unit in which it is a whole number; ParseRate gives the same number back.
+// Writes a rate in the largest unit in which it is a whole number. ParseRate reads the text back as
+// the same rate.
 std::string FormatLineRate(uint64_t bytes_per_second);
 
 }  // namespace atolld

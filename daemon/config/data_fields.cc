@@ -27,7 +27,7 @@ std::vector<ConfigField> SourceFields(DataConfig& data) {
        "The run records its kind, and later the file's digest. A peer that names none gets a file "
        "of at most 64 MiB from the others."},
       {"field", Text{&data.field, TextForm::kPlain, true}, Recorded::kYes,
-       "name of the text in lines of JSON, 'a.b' of a nested one; empty: text",
+       "name of the text in lines of JSON, 'a.b' for a nested one; empty: text",
        "Set it if your lines of JSON have their text under another name."},
       {"kind", OneNameOf(&data.kind, {"text", "plain", "jsonl", "chat", "bin", "npy", "prepared"}),
        Recorded::kYes, "form of the files; 'text': the files themselves say what they are",
@@ -36,7 +36,7 @@ std::vector<ConfigField> SourceFields(DataConfig& data) {
        "completions."},
       {"width", WholeNumber{&data.width, 0, 64}, Recorded::kYes,
        "size of a token id in files that do not say it, as bytes (1, 2, 4 or 8) or as bits (16, 32 "
-       "or 64); 0: 2 bytes, where that can be",
+       "or 64); 0: 2 bytes where possible",
        "Set it to 4 or 32 for bare files of 32-bit ids, as np.uint32 gives them. A vocabulary "
        "above 65,536 needs it."},
       {"end_of_text", Text{&data.end_of_text, TextForm::kPlain, true}, Recorded::kYes,
@@ -53,13 +53,13 @@ std::vector<ConfigField> SourceFields(DataConfig& data) {
   };
 }
 
-// Of conversations, and of data that is not everybody's.
+// The keys of conversations, and of private data.
 std::vector<ConfigField> SpecialFields(DataConfig& data) {
   return {
       {"template", Text{&data.chat_template, TextForm::kOneOf, true, {"chatml", "llama3"}},
        Recorded::kYes,
        "how the messages of a conversation are written: 'chatml' or 'llama3'; empty: the data is "
-       "no conversations",
+       "not conversations",
        "Set it to fine-tune on lines of JSON with messages. The tokenizer must have the tokens of "
        "the template."},
       {"loss_on", OneNameOf(&data.loss_on, {"completions", "all"}), Recorded::kYes,
@@ -76,7 +76,7 @@ std::vector<ConfigField> SpecialFields(DataConfig& data) {
        "Switch it on for a federation of parties whose data differ. Nothing is leased then, and "
        "each peer goes through its own data epoch by epoch."},
       {"validation", Text{&data.validation, TextForm::kPath, true}, Recorded::kInPart,
-       "with private data, a file that all evaluate on; empty: each on its own alone",
+       "with private data, a file that all evaluate on; empty: each evaluates on its own data",
        "Set it where there is a text that everybody may see. A peer that names none gets a file "
        "of at most 64 MiB from the others."},
   };

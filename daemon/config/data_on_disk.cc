@@ -13,6 +13,11 @@
 #include "daemon/config/data_config.h"
 
 namespace atolld {
+namespace {
+
+constexpr uint64_t kLeastPrivateBytes = 2;
+
+}  // namespace
 
 absl::Status CheckDataApart(const DataConfig& data, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(data));
@@ -41,6 +46,13 @@ absl::Status CheckDataSize(const Config& config) {
     if (error) continue;
     if (bytes == 0) {
       return absl::InvalidArgumentError(absl::StrCat("data '", source.path, "' is empty"));
+    }
+    // A party with little data trains on what it has (docs/data.md): two tokens are enough.
+    if (config.data.is_private) {
+      if (bytes >= kLeastPrivateBytes) continue;
+      return absl::InvalidArgumentError(absl::StrCat("data '", source.path, "' has ",
+                                                     Counted(bytes, "byte"),
+                                                     "; a party trains from two tokens on"));
     }
     const bool packed = absl::EndsWith(source.path, ".gz") || absl::EndsWith(source.path, ".zst") ||
                         absl::EndsWith(source.path, ".zstd");

@@ -1,4 +1,5 @@
-// What can be said of a config's data by looking at the disk, before any process starts.
+// The checks of a config's data that look at the disk before any process starts. May be called from
+// any thread.
 #pragma once
 
 #include <string>
@@ -8,12 +9,14 @@
 
 namespace atolld {
 
-// INVALID_ARGUMENT: a folder of the data (absolute, as LoadConfig gives it) holds `dir`, where
-// processes write.
+// Fails with INVALID_ARGUMENT if `dir`, in which processes write, lies in a folder of the data. The
+// paths of the data must be absolute, as in a config from LoadConfig.
 absl::Status CheckDataApart(const DataConfig& data, const std::string& dir);
 
-// INVALID_ARGUMENT: a file of plain text that is here is empty or, as bytes, has no whole sequence
-// to train on. Whatever needs more than a file's size is for the worker to find.
+// Fails with INVALID_ARGUMENT if a plain text file on this machine is empty or, with the tokenizer
+// "bytes", is shorter than one training sequence. With private data a short text is one sequence,
+// so a file then needs only two bytes. Faults that the size of a file does not show are found by
+// the worker.
 absl::Status CheckDataSize(const Config& config);
 
 }  // namespace atolld

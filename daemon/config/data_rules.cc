@@ -14,12 +14,12 @@ DataFault FaultOfConversations(const DataConfig& data) {
     if (key == nullptr) return {};
     return {{{"data", key}},
             absl::StrCat("[data] ", key,
-                         " is of conversations; set template, or kind = 'chat' for prompts and "
+                         " is for conversations; set template, or kind = 'chat' for prompts and "
                          "completions without one")};
   }
   if (data.kind != "text" && data.kind != "jsonl" && data.kind != "chat") {
     return {{{"data", "template"}, {"data", "kind"}},
-            absl::StrCat("[data] template is of conversations, which are lines of JSON, and kind "
+            absl::StrCat("[data] template is for conversations, which are lines of JSON, and kind "
                          "is '",
                          data.kind, "'; leave one of them out")};
   }

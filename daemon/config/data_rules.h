@@ -1,4 +1,5 @@
-// What must hold between the keys of [data] that say how tokens are made. Pure; any thread.
+// The rules for the keys of [data] that say how tokens are made. Pure. May be called from any
+// thread.
 #pragma once
 
 #include <string>
@@ -10,8 +11,9 @@
 namespace atolld {
 
 struct DataFault {
-  std::vector<std::pair<std::string, std::string>> keys;  // section and key: those to change
-  std::string what;                                       // empty: nothing is wrong
+  // The keys to change, each with its section.
+  std::vector<std::pair<std::string, std::string>> keys;
+  std::string what;  // empty if nothing is wrong
 };
 
 DataFault FaultOfData(const DataConfig& data);

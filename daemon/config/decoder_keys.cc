@@ -40,7 +40,7 @@ std::vector<DecoderKey> DecoderKeys(DecoderShape* shape) {
       {"rope_high", RealNumber{&shape->rope_high, 0, kLargestFactor},
        "llama3's high_freq_factor, yarn's beta_fast", match},
       {"rope_context", WholeNumber{&shape->rope_context, 0, kLongestContext},
-       "tokens of the context before it was stretched, of llama3 and yarn", match},
+       "tokens of the context before it was stretched; for llama3 and yarn", match},
       {"rope_attention", RealNumber{&shape->rope_attention, 0, kLargestFactor},
        "yarn's attention_factor; 0: 0.1 ln(rope_factor) + 1", match},
       {"attention_cap", RealNumber{&shape->attention_cap, 0, kLargestFactor},

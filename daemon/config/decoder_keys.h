@@ -1,4 +1,5 @@
-// The keys of [model] that say how a decoder differs from Llama. Pure, any thread.
+// The keys of [model] that say how a decoder differs from Llama. Pure. May be called from any
+// thread.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace atolld {
 
-// As ConfigField has them.
+// One key. The members have the same meaning as in ConfigField.
 struct DecoderKey {
   std::string key;
   FieldValue value;
@@ -17,7 +18,8 @@ struct DecoderKey {
   std::string advice;
 };
 
-// Of DecoderShape, in its order; they borrow `shape`.
+// Returns the keys for the members of DecoderShape, in their order. They point into `shape`, which
+// must outlive them.
 std::vector<DecoderKey> DecoderKeys(DecoderShape* shape);
 
 }  // namespace atolld

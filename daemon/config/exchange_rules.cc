@@ -10,7 +10,7 @@
 namespace atolld {
 namespace {
 
-// What a rule needs of the run.
+// Checks what an aggregation rule needs from the run.
 ExchangeFault AggregationFaultOf(const Config& c) {
   const std::string& rule = c.exchange.aggregation;
   AggregationSettings settings;

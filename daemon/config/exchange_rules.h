@@ -1,4 +1,5 @@
-// What must hold between the keys of [exchange] and the others of a run. Pure; any thread.
+// The rules between the keys of [exchange] and the other keys of a run. Pure. May be called from
+// any thread.
 #pragma once
 
 #include <string>
@@ -10,8 +11,9 @@
 namespace atolld {
 
 struct ExchangeFault {
-  std::vector<std::pair<std::string, std::string>> keys;  // section and key, the wrong one first
-  std::string what;                                       // empty: nothing is wrong
+  // The keys concerned, each with its section. The first key is the wrong one.
+  std::vector<std::pair<std::string, std::string>> keys;
+  std::string what;  // empty if nothing is wrong
 };
 
 ExchangeFault ExchangeFaultOf(const Config& config);

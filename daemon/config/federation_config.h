@@ -1,8 +1,8 @@
-// What a federation of parties has of its own: how they take part ([federation]), what is kept from
-// whom ([privacy]), which of them a peer hosts ([parties]) and when a peer is there
+// The keys of a federation of parties: how parties take part ([federation]), how their data is
+// protected ([privacy]), which parties a peer hosts ([parties]) and when a peer is available
 // ([availability]).
 //
-// Plain data; the first two belong to the run, the others to a peer.
+// Plain data. The first two sections belong to the run, and the others to a peer.
 #pragma once
 
 #include <cstdint>
@@ -10,39 +10,51 @@
 
 namespace atolld {
 
-struct FederationConfig {          // [federation]
-  double participation = 1;        // share of the trainers that is drawn for a round
-  double drop = 0;                 // probability that a peer's update is not sent in a round
-  std::string weights = "tokens";  // "samples", "equal", "loss"
-  double fairness = 1;             // of weights "loss": the power of the loss
-  bool normalised = false;         // FedNova: by the number of inner steps
+struct FederationConfig {    // [federation]
+  double participation = 1;  // the share of the trainers that is drawn for a round
+  // The probability that a peer does not send its update in a round.
+  double drop = 0;
+  std::string weights = "tokens";  // or "samples", "equal", "loss"
+  double fairness = 1;             // with weights "loss": the power of the loss (q of q-FedAvg)
+  bool normalised = false;         // FedNova: divides each update by its number of inner steps
 };
 
-struct PrivacyConfig {          // [privacy]
-  double clip = 0;              // length of a party's update; 0: no differential privacy
-  double noise = 0;             // standard deviation in a full round's sum, in lengths of the clip
-  double quantile = 0;          // that the clip follows; 0: it is fixed
-  std::string place = "party";  // where the noise is added
-  uint32_t parties = 0;  // of a full round; where the file does not say: by the peers and theirs
-  double sampling = 0;   // probability that a party is in a round; likewise
+struct PrivacyConfig {  // [privacy]
+  // The most length of a party's update; 0 means no differential privacy.
+  double clip = 0;
+  // The standard deviation of the noise in a full round's sum, as a multiple of `clip`.
+  double noise = 0;
+  // The clip follows this quantile of the updates' lengths; 0 means a fixed clip.
+  double quantile = 0;
+  std::string place = "party";  // "party": each party adds the noise; "mean" is refused so far
+  // The number of parties in a full round; by default computed from the peers and their parties.
+  uint32_t parties = 0;
+  // The largest share of a peer's parties in a round; its default is computed likewise.
+  double sampling = 0;
   double delta = 1e-5;
-  double epsilon = 0;      // the run ends before it spends more; 0: it is told alone
-  bool masked = false;     // secure aggregation
-  uint32_t threshold = 0;  // fewest contributors whose sum is unmasked; 0: above 2/3 of a round
+  // The run ends before it exceeds this; 0 means no limit: epsilon is only reported.
+  double epsilon = 0;
+  bool masked = false;  // secure aggregation: a single update is never visible
+  // The fewest contributors whose sum is unmasked; 0 means more than 2/3 of a round's.
+  uint32_t threshold = 0;
+  // The fewest parties among which masks are shared; 0 means more than half of a round's.
+  uint32_t roster = 0;
+  bool closed = false;  // only listed parties take part
 };
 
 struct PartiesConfig {   // [parties]
-  uint32_t hosted = 0;   // virtual parties of this peer; 0: it is one party itself
-  uint32_t first = 1;    // its first one, of those that [data] path holds
-  uint32_t a_round = 0;  // how many of them train in a round, drawn anew each time; 0: all
-  bool keep = false;     // whether each keeps its optimiser's state from round to round
+  uint32_t hosted = 0;   // the number of virtual parties; 0 means that the peer is one party itself
+  uint32_t first = 1;    // the number of its first party in [data] path
+  uint32_t a_round = 0;  // how many of them are drawn to train in each round; 0 means all
+  bool keep = false;     // true if each party keeps its optimiser's state from round to round
 };
 
 struct AvailabilityConfig {  // [availability]
-  std::string trace;         // a file of times at which parties are there; empty: always
-  std::string party;         // whose line of it; empty: by the peer's id
-  double speed = 1;          // seconds of the trace in one of ours
-  uint64_t start = 0;        // when its second 0 is, Unix time; 0: when this peer begins
+  std::string trace;         // a file of times at which parties are available; empty means always
+  // The party of the trace to follow; if empty, the number in the peer's id selects it.
+  std::string party;
+  double speed = 1;    // seconds of the trace in one real second
+  uint64_t start = 0;  // the Unix time of the trace's second 0; 0 means when this peer begins
 };
 
 }  // namespace atolld

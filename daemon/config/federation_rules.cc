@@ -22,7 +22,7 @@ FederationFault FaultOfValidation(const Config& c, ConfigUse use, const std::str
       std::filesystem::path(folder) / c.peer.dir / kRunFilesFolder / kValidationRole;
   if (use == ConfigUse::kPeer && std::filesystem::is_directory(kept, error)) return {};
   return {{{"data", "validation"}},
-          absl::StrCat("data.validation '", path, "' is no file that exists")};
+          absl::StrCat("data.validation '", path, "' is not an existing file")};
 }
 
 FederationFault FaultOfPrivateData(const Config& c) {
@@ -48,7 +48,7 @@ FederationFault FaultOfPrivateData(const Config& c) {
   }
   if (!c.data.sources.empty()) {
     return {{{"data", "sources"}, {"data", "private"}},
-            "[data] sources must be empty with private data, of which nobody knows what it is made "
+            "[data] sources must be empty with private data, since nobody knows what it is made "
             "of; name one file or folder as path"};
   }
   if (c.inner.epochs != 0 && c.inner.pace != "fixed") {
@@ -61,7 +61,7 @@ FederationFault FaultOfPrivateData(const Config& c) {
   return {};
 }
 
-// A rule that bears liars needs a number of updates, whoever is drawn.
+// A rule that withstands lying peers needs a number of updates, whichever peers are drawn.
 FederationFault FaultOfDraws(const Config& c) {
   const FederationConfig& f = c.federation;
   if (f.weights != "loss" && f.fairness != FederationConfig().fairness) {

@@ -1,6 +1,6 @@
-// What must hold between the keys that make a run one of parties with data of their own: [data]
-// private and validation, [inner] epochs, [federation]. Reads no more than whether files exist; any
-// thread.
+// The rules between the keys that make a run a federation of parties with data of their own: [data]
+// private and validation, [inner] epochs, [federation]. On the disk it only checks whether files
+// exist. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@
 namespace atolld {
 
 struct FederationFault {
-  std::vector<std::pair<std::string, std::string>> keys;  // section and key: those to change
-  std::string what;                                       // empty: nothing is wrong
+  // The keys to change, each with its section.
+  std::vector<std::pair<std::string, std::string>> keys;
+  std::string what;  // empty if nothing is wrong
 };
 
-// `folder`: where the config's relative paths start. Of a peer's own config the run's keys are not
-// known, and nothing is asked of them.
+// Relative paths of the config start at `folder`. If `use` is kPeer, rules about the run's keys are
+// not checked, because a peer's config does not hold these keys.
 FederationFault FaultOfFederation(const Config& config, ConfigUse use, const std::string& folder);
 
 }  // namespace atolld

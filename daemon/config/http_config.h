@@ -1,4 +1,4 @@
-// What must hold between the keys of [http]. Pure, any thread.
+// The rules between the keys of [http]. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 namespace atolld {
 
 struct HttpFault {
-  std::string key;   // of [http]: the one to change
-  std::string what;  // empty: nothing is wrong
+  std::string key;   // the key of [http] to change
+  std::string what;  // empty if nothing is wrong
 };
 
-// Beyond loopback the port needs TLS and a token: whoever can read it learns who takes part, and
-// how. A certificate needs its key.
+// Checks that a port on other addresses than loopback has TLS and a token, because its readers
+// learn which peers take part, and how. A certificate also needs its key.
 HttpFault FaultOf(const Config::Http& http);
 
 }  // namespace atolld

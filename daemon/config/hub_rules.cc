@@ -14,7 +14,7 @@ bool IsAdapterFolder(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path / "adapter_config.json", error);
 }
 
-// An adapter's folder has no config.json: its base has.
+// An adapter's folder has no config.json; its base has one.
 bool IsHubFolder(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path / kHubConfig, error) || IsAdapterFolder(path);
@@ -29,7 +29,7 @@ PartyFault FolderFault(const ConfigModel& model, bool trains, const std::string&
   if (IsHubFolder(std::filesystem::path(folder) / model.path)) return {};
   return {{{"model", "path"}},
           absl::StrCat("model.path '", model.path,
-                       "' is no folder with a config.json or an adapter_config.json, as "
+                       "' is not a folder with a config.json or an adapter_config.json, as "
                        "transformers and PEFT write them")};
 }
 
@@ -37,11 +37,11 @@ PartyFault FolderFault(const ConfigModel& model, bool trains, const std::string&
 PartyFault AdapterFault(const ConfigModel& model) {
   if (!model.base.empty()) {
     return {{{"model", "base"}},
-            "[model] base is not of kind 'huggingface': the base is the folder at [model] path"};
+            "[model] base is not for kind 'huggingface': the base is the folder at [model] path"};
   }
   if (model.lora_rank != 0 || (model.lora_alpha == 0 && model.lora_targets.empty())) return {};
   return {{{"model", "lora_targets"}, {"model", "lora_alpha"}},
-          "[model] lora_targets and lora_alpha are of adapters; set lora_rank too"};
+          "[model] lora_targets and lora_alpha are for adapters; set lora_rank too"};
 }
 
 // QLoRA (Dettmers et al., arXiv:2305.14314): only what is frozen can be in 4 bits.
@@ -49,7 +49,7 @@ PartyFault BitsFault(const ConfigModel& model, const std::string& folder) {
   if (model.base_bits == 0) return {};
   if (model.kind != kHuggingFaceKind) {
     return {{{"model", "base_bits"}, {"model", "kind"}},
-            absl::StrCat("[model] base_bits is of kind 'huggingface' alone; a model of kind '",
+            absl::StrCat("[model] base_bits is for kind 'huggingface' alone; a model of kind '",
                          model.kind, "' has no base in fewer bits: leave it out")};
   }
   if (model.base_bits != 4) {

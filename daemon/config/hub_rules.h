@@ -1,6 +1,7 @@
-// What a config must say for a model of kind "huggingface": its folder, and what else it has there.
+// The rules for a config with a model of kind "huggingface": its folder, and the keys that it
+// allows.
 //
-// Pure but for a look at the folder; any thread.
+// The check reads the folder and nothing else. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -10,10 +11,12 @@
 
 namespace atolld {
 
-inline constexpr char kHubConfig[] = "config.json";  // in a model's folder of Hugging Face's
+// The name of the file with a model's settings in its folder.
+inline constexpr char kHubConfig[] = "config.json";
 
-// The first rule that the config breaks, if its model is of that kind; relative paths begin at
-// `folder`. `trains`: a worker is started here, which needs the folder.
+// Returns the first rule that the config breaks; nothing is wrong with a model of another kind.
+// Relative paths start at `folder`. `trains` is true if this machine starts a worker, which needs
+// the model's folder.
 PartyFault HubFault(const Config& config, bool trains, const std::string& folder);
 
 }  // namespace atolld

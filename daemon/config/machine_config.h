@@ -1,7 +1,7 @@
-// What the owner of a machine lends to a run ([machine]): how much of the line, the processors and
-// the day, and what takes precedence.
+// The share of a machine that its owner lends to a run ([machine]): how much of the line and the
+// processors, at which hours, and what makes it pause.
 //
-// Plain data; daemon/machine/ acts on it.
+// Plain data. The code in daemon/machine/ enforces it.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,26 @@
 
 namespace atolld {
 
-struct MachineConfig {  // [machine], where 0 and an empty text stand for no limit
-  uint64_t up_cap = 0;  // bytes a second, of all that this daemon sends to others
+struct MachineConfig {  // [machine], in which 0 and an empty text mean no limit
+  // Limits everything that this daemon sends to other machines, in bytes a second.
+  uint64_t up_cap = 0;
   uint64_t down_cap = 0;
-  uint64_t bytes_a_day = 0;  // both ways together, from midnight to midnight, local time
-  // When it trains, and when it exchanges: "mon-fri 18:00-08:00, sat-sun"; empty: always.
+  uint64_t bytes_a_day = 0;  // in both directions together, from midnight to midnight, local time
+  // The hours of training and the hours of exchanges: "mon-fri 18:00-08:00, sat-sun". Empty means
+  // always.
   std::string hours;
   std::string network_hours;
-  // Reasons to pause.
-  absl::Duration in_use = absl::ZeroDuration();  // keyboard or mouse was touched so recently
-  bool on_battery = true;                        // whether it trains on battery
-  double charge_below = 0;                       // per cent of the battery
-  double hotter_than = 0;                        // degrees Celsius
-  double others_above = 0;                       // per cent of all processors, by others' work
-  double gpu_others_above = 0;                   // per cent of the GPU, by others' work
-  uint64_t memory_floor = 0;                     // bytes that must stay free
+  // The following are reasons to pause.
+  absl::Duration in_use = absl::ZeroDuration();  // keyboard or mouse was used this recently
+  bool on_battery = true;                        // false pauses while the machine runs on battery
+  double charge_below = 0;                       // pauses below this charge, per cent
+  double hotter_than = 0;                        // pauses above this temperature, degrees Celsius
+  double others_above = 0;      // per cent of all processors that other programs use
+  double gpu_others_above = 0;  // per cent of the GPU that other programs use
+  uint64_t memory_floor = 0;    // bytes that must stay free
   uint64_t disk_floor = 0;
-  double processors =
-      0;  // per cent of the processors that the worker may have; 0: [worker] threads
+  // The processors that the worker may use, in per cent; 0 means as [worker] threads says.
+  double processors = 0;
 };
 
 }  // namespace atolld

@@ -1,7 +1,6 @@
 #include "daemon/config/masked_rules.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -10,7 +9,8 @@
 namespace atolld {
 namespace {
 
-// Two know each other's update from the sum and their own; places of shares are bytes.
+// With two parties, each knows the other's update from the sum and its own; places of shares are
+// bytes.
 constexpr uint32_t kFewestMasked = 3;
 constexpr uint32_t kMostMasked = 255;
 
@@ -25,14 +25,8 @@ std::string Wanted(const std::string& key, const std::string& right, const std::
   return absl::StrCat(key, " must be ", right, " with [privacy] masked = true: ", why);
 }
 
-// Updates that a sum has at least.
+// Returns the fewest updates in a sum.
 uint32_t Fewest(const Config& config) { return std::max(kFewestMasked, config.privacy.threshold); }
-
-// Peers that are drawn for a round when all are here (membership/run/participation.h).
-uint32_t Drawn(const Config& config) {
-  const double wanted = config.federation.participation * config.run.peers;
-  return static_cast<uint32_t>(std::ceil(wanted - 1e-6));
-}
 
 std::vector<MaskedRule> OfTheExchange(const Config& c) {
   const Config::Exchange& e = c.exchange;
@@ -43,8 +37,8 @@ std::vector<MaskedRule> OfTheExchange(const Config& c) {
               "a robust rule compares single updates, and nobody sees one")},
       {e.clip != 0, "exchange", "clip",
        Wanted("[exchange] clip", "0",
-              "whoever cuts an update to a length has to see its length; [privacy] clip cuts at "
-              "the party")},
+              "an update is cut to a length where its length is seen; [privacy] clip cuts at the "
+              "party")},
       {c.membership.outsized != 0, "membership", "outsized",
        Wanted("[membership] outsized", "0", "nobody sees how long an update is")},
       {e.audit_share != 0, "exchange", "audit_share",
@@ -68,10 +62,18 @@ std::vector<MaskedRule> OfTheFederation(const Config& c) {
   return {
       {peers < kFewestMasked || peers > kMostMasked, "run", "peers",
        Wanted("[run] peers", absl::StrCat(kFewestMasked, " to ", kMostMasked),
-              "of two, each knows the other's update from the sum; a share's place is a byte")},
+              "with two peers, each knows the other's update from the sum; a share's place is a "
+              "byte")},
       {p.threshold > peers, "privacy", "threshold",
        absl::StrCat("[privacy] threshold must be at most [run] peers (", peers, "), not ",
                     p.threshold, ": no sum would ever be unmasked")},
+      {p.roster != 0 && p.roster < kFewestMasked, "privacy", "roster",
+       absl::StrCat("[privacy] roster must be 0 or at least ", kFewestMasked, ", not ", p.roster,
+                    ": with two parties, each knows the other's update from the sum")},
+      {p.roster > DrawnPeers(c), "privacy", "roster",
+       absl::StrCat("[privacy] roster must be at most the ", DrawnPeers(c), " of the ", peers,
+                    " peers that are drawn for a round, not ", p.roster,
+                    ": masks would be shared among too few in every round")},
       {c.federation.weights == "loss", "federation", "weights",
        Wanted("[federation] weights", "'tokens', 'samples' or 'equal'",
               "a power of the loss has no bound that is known before, and the ring needs one")},
@@ -83,9 +85,10 @@ std::vector<MaskedRule> OfTheFederation(const Config& c) {
        Wanted("[federation] drop", "0",
               "which updates are dropped is drawn for each round, and may leave fewer than a sum "
               "has, however long it waits")},
-      {Drawn(c) < Fewest(c), "federation", "participation",
+      {DrawnPeers(c) < Fewest(c), "federation", "participation",
        absl::StrCat("[federation] participation must be such that at least ", Fewest(c), " of the ",
-                    peers, " peers are drawn, not ", Drawn(c), ": a masked sum has no fewer")},
+                    peers, " peers are drawn, not ", DrawnPeers(c),
+                    ": a masked sum needs that many")},
       {p.clip != 0 && p.place != "party", "privacy", "place",
        Wanted("[privacy] place", "'party'",
               "all unmask the same sum, so noise that is added to it is known to all")},
@@ -101,6 +104,10 @@ std::vector<MaskedRule> OfTheFederation(const Config& c) {
 }  // namespace
 
 MaskedFault MaskedFaultOf(const Config& config) {
+  if (!config.privacy.masked && config.privacy.closed) {
+    return {"privacy", "closed",
+            "[privacy] closed needs masked = true: it says which parties share masks"};
+  }
   if (!config.privacy.masked) return {};
   std::vector<MaskedRule> rules = OfTheExchange(config);
   for (MaskedRule& rule : OfTheFederation(config)) rules.push_back(std::move(rule));

@@ -1,7 +1,8 @@
-// What masked updates ([privacy] masked) do not go with, and why.
+// The settings that masked updates ([privacy] masked) cannot be combined with, and why.
 //
-// Nobody sees a single update then, so all that judges, cuts, redoes or shortens single updates is
-// out; and a weight has to be known before its owner masks. Pure functions, any thread.
+// With masks a single update is never visible, so every rule that judges, cuts, recomputes or
+// shortens single updates is excluded. An update's weight must also be known before its owner masks
+// it. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace atolld {
 
-// The first key that is wrong beside `masked`, and what is wrong with it; `what` is empty if
-// nothing is, or if updates are not masked.
+// The first key that cannot be combined with `masked`, and the reason. `what` is empty if nothing
+// is wrong or if updates are not masked.
 struct MaskedFault {
   std::string section;
   std::string key;

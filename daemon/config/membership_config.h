@@ -1,4 +1,5 @@
-// [membership] of a coordinator: who counts, and when somebody is given up. Plain data.
+// The section [membership] of a coordinator's config: how peers and their updates are judged, and
+// when a peer is given up. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,13 @@ namespace atolld {
 
 struct MembershipConfig {
   absl::Duration failure_timeout = absl::Seconds(10);
-  std::string stragglers = "leave";  // or "wait": RoundSettings::waits
-  double weight_cap = 16;            // an update's weight, in medians of its round's; 0: none
-  uint32_t offences = 3, offence_rounds = 16;  // offender_rule.h
-  double outsized = 8;                         // where the file does not say: DefaultOutsized()
+  std::string stragglers = "leave";  // "leave" or "wait"; see RoundSettings::waits
+  // The most weight of an update, in medians of its round's weights; 0 means no cap.
+  double weight_cap = 16;
+  uint32_t offences = 3, offence_rounds = 16;  // see offender_rule.h
+  // The length, in usual lengths, from which an update counts as outsized (see offender_rule.h).
+  // The default is DefaultOutsized().
+  double outsized = 8;
 };
 
 }  // namespace atolld

@@ -1,4 +1,4 @@
-// The keys of [mode], as the table of all keys has them.
+// The keys of [mode], as entries of the table of all keys.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace atolld {
 
-// They borrow `config`.
+// Returns the entries. They point into `config`, which must outlive them.
 std::vector<ConfigField> ModeFields(Config& config);
 
 }  // namespace atolld

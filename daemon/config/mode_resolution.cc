@@ -25,7 +25,7 @@ double StepSeconds(const RunConfig& config) {
   return absl::ToDoubleSeconds(config.inner.step_time);
 }
 
-// Of the slowest line, bytes a second; 0: not told.
+// Returns the rate of the slowest line, in bytes a second; 0 if unknown.
 uint64_t LineRateOf(const Config& config) {
   if (config.mode.line_rate > 0) return config.mode.line_rate;
   return std::min(config.peer.up_rate, config.peer.down_rate);
@@ -39,7 +39,7 @@ PlanKind PlanOf(const RunConfig& config) {
   return config.exchange.plan == "regions" ? PlanKind::kRegions : PlanKind::kAuto;
 }
 
-// In the order of preference. Who has chosen another codec than the usual one has had a reason.
+// In the order of preference. A config with another codec than the default has a reason for it.
 std::vector<std::string> CodecsToTry(const RunConfig& config) {
   const std::string& own = config.exchange.codec;
   const bool usual = absl::StripSuffix(own, "+zstd") == "int8" && !config.privacy.masked;

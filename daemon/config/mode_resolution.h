@@ -1,9 +1,9 @@
-// What [mode] kind = "auto" comes to: the mode, its fragments and overlap, and the codec, by the
-// plan (membership/planning/mode_choice.h), when a run is made.
+// Resolves [mode] kind = "auto" when a run is made: chooses the mode, its fragments and overlap,
+// and the codec, with the prediction of membership/planning/mode_choice.h.
 //
-// A run's record is fixed from then on, so whatever the choice rests on has to be known before any
-// peer has joined: the model's size, how long a step takes, and what the lines carry. All of it
-// stands in the config. Pure; any thread.
+// A run's record never changes once it is made, so the choice is made before any peer has joined.
+// Therefore the config must give what the choice depends on: the model's size, the duration of a
+// step, and the rate of the lines. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -15,18 +15,20 @@
 
 namespace atolld {
 
-// What a config that a run is made by lacks for "auto", and what to give instead; nothing of
-// another mode or for another use.
+// Returns the first key that "auto" needs and the config does not give, and what to set. No fault
+// is returned for another mode, or for a use that makes no run.
 ModeFault AutoModeFault(const Config& config, ConfigUse use);
 
-// Writes the choice over [mode] and [exchange] codec of a config with "auto", which AutoModeFault
-// has passed, and says why, in a line. FAILED_PRECONDITION: no mode reaches the utilisation that is
-// asked for; says which comes nearest.
+// Writes the choice into [mode] and [exchange] codec of a config with "auto" in which AutoModeFault
+// has found no fault. Returns the reason for the choice, in one line. Fails with
+// FAILED_PRECONDITION if no mode reaches the wanted utilisation; the message names the mode that
+// comes nearest.
 absl::StatusOr<std::string> ResolveMode(Config* config);
 
-// The record of a run by this config. With "auto" it has the mode and the codec of `made`, if the
-// run is made already (null: it is not), and else those that ResolveMode finds. `because`: why, in
-// a line; empty without "auto". Errors as ResolveMode's; INVALID_ARGUMENT: as AutoModeFault.
+// Returns the record of a run with this config. With "auto", the mode and the codec come from
+// `made`, the record of the existing run, or from ResolveMode if `made` is null. Sets `because` to
+// the reason for the choice, in one line, or to an empty text without "auto". Fails with the errors
+// of ResolveMode, and with INVALID_ARGUMENT if AutoModeFault finds a fault.
 absl::StatusOr<v1::RunSpec> SpecOf(const Config& config, const v1::RunSpec* made,
                                    std::string* because);
 

@@ -25,7 +25,7 @@ bool Has(const std::vector<std::string>& kinds, const std::string& kind) {
   return false;
 }
 
-// What a rule has of its own, and what needs a rule.
+// Checks the keys of one rule, and the keys that need a rule.
 ModeFault FaultOfRule(const Config& c) {
   const std::string& rule = c.outer.rule;
   if (c.outer.buffer != 1 && rule != "delayed_nesterov") {
@@ -53,7 +53,8 @@ ModeFault FaultOfRule(const Config& c) {
   return {};
 }
 
-// Rounds of "async" are of whoever comes: what counts on who is in one cannot be.
+// Rounds of "async" consist of the peers that arrive, so rules that depend on who is in a round are
+// excluded.
 ModeFault FaultOfAsync(const Config& c) {
   if (c.mode.kind != "async") return {};
   const auto fault = [](const char* section, const char* key, const std::string& why) {
@@ -61,8 +62,9 @@ ModeFault FaultOfAsync(const Config& c) {
                      section};
   };
   if (c.privacy.masked) {
-    return fault("privacy", "masked",
-                 "masks come off a sum of several updates, and an entry may be of one");
+    return fault(
+        "privacy", "masked",
+        "masks can be removed only from a sum of several updates, and an entry may have just one");
   }
   if (c.privacy.clip != 0) {
     return fault("privacy", "clip",
@@ -76,7 +78,7 @@ ModeFault FaultOfAsync(const Config& c) {
   }
   if (c.federation.participation != 1 || c.federation.drop != 0) {
     return fault("federation", c.federation.drop != 0 ? "drop" : "participation",
-                 "who is in an entry is who comes, and nobody is drawn for one");
+                 "an entry takes the updates that come, and no peers are drawn for it");
   }
   AggregationSettings settings;
   settings.rule = c.exchange.aggregation;
@@ -87,13 +89,13 @@ ModeFault FaultOfAsync(const Config& c) {
     return fault("exchange", "aggregation",
                  absl::StrCat("'", c.exchange.aggregation, "' needs ", least,
                               " updates in each entry; with [run] quorum = ", least,
-                              " an entry waits for so many"));
+                              " an entry waits for that many"));
   }
   return {};
 }
 
-// What says nothing of an entry that covers some of the values alone. CheckFragments refuses the
-// same of a run that no config was checked for.
+// Checks for keys that have no meaning for an entry that covers only some of the values.
+// CheckFragments refuses the same for a run whose config was not checked.
 ModeFault FaultOfFragments(const Config& c) {
   if (c.mode.kind != "streaming" || c.mode.fragments <= 1) return {};
   const auto must = [&](absl::string_view key, absl::string_view right, absl::string_view why) {
@@ -136,8 +138,8 @@ ModeFault FaultOfFragments(const Config& c) {
   return {};
 }
 
-// What no training can go with that begins before the entry before it is there, or that goes on
-// from a worker's own parameters.
+// Checks for keys that cannot work with a training that begins before the previous entry exists, or
+// that continues from a worker's own parameters.
 ModeFault GoesOnFault(const Config& config) {
   const std::string& kind = config.mode.kind;
   if (!Has({"streaming", "eager", "delayed"}, kind)) return {};

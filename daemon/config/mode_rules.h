@@ -1,4 +1,5 @@
-// What must hold between the keys of [mode] and the others of a run. Pure; any thread.
+// The rules between the keys of [mode] and the other keys of a run. Pure. May be called from any
+// thread.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@ namespace atolld {
 
 struct ModeFault {
   std::string key;
-  std::string what;  // empty: nothing is wrong
+  std::string what;  // empty if nothing is wrong
   std::string section = "mode";
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kMostPartyNumber = 1'000'000;  // as config_table.cc has it for `first`
 
-// Keys of [parties] that say nothing without `hosted`.
+// Checks for keys of [parties] that have no effect without `hosted`.
 PartyFault UnhostedFault(const PartiesConfig& parties) {
   const char* key = parties.a_round != 0 ? "a_round"
                     : parties.keep       ? "keep"

@@ -1,5 +1,6 @@
-// What must hold between the keys of the parties that a peer hosts, of the control variates that
-// parties keep, and of the machine that a party's worker plays. Pure, any thread.
+// The rules for the keys about the virtual parties that a peer hosts, the control variates that
+// parties keep, and the slower machine that a party's worker simulates. Pure. May be called from
+// any thread.
 #pragma once
 
 #include <string>
@@ -12,18 +13,19 @@
 namespace atolld {
 
 struct PartyFault {
-  std::vector<std::pair<std::string, std::string>> keys;  // section and key; the first to change
-  std::string what;                                       // empty: nothing is wrong
+  // The keys concerned, each with its section; the first is the key to change.
+  std::vector<std::pair<std::string, std::string>> keys;
+  std::string what;  // empty if nothing is wrong
 };
 
-// [parties]: virtual parties have data of their own and a worker that knows them.
+// Checks [parties]: virtual parties need data of their own and a worker that supports them.
 PartyFault HostedFault(const Config& config, ConfigUse use);
 
-// [inner] control_variates (SCAFFOLD): the common variate is made of what an entry carries, so the
-// entry must be the mean of what parties did at one known rate.
+// Checks [inner] control_variates (SCAFFOLD). Each peer derives the common variate from an entry,
+// so the entry must be the mean of the parties' work at one known learning rate.
 PartyFault ControlFault(const Config& config);
 
-// [worker] slower is a word of Atoll's own workers.
+// Checks [worker] slower, which only works with Atoll's own workers.
 PartyFault SlowerFault(const Config& config);
 
 }  // namespace atolld

@@ -1,8 +1,9 @@
-// A path that several peers of one config share, with a place for the peer's number:
-// "parties/party-{peer}.txt". That is how `atoll local` gives every peer data of its own.
+// Paths in a config that several peers share, with "{peer}" in place of the peer's number:
+// "parties/party-{peer}.txt". `atoll local` uses them to give every peer data of its own.
 //
-// Law: peer k of a run, counted from 1, has the path in which "{peer}" is replaced by k, with as
-// many leading zeros as the names on disk have. Blocking; any thread.
+// Law: peers are counted from 1, and the path of peer k has k in place of "{peer}", with as many
+// leading zeros as the names on disk have. Blocks while it looks at the disk. May be called from
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,14 @@ inline constexpr char kPeerPlace[] = "{peer}";
 
 bool HasPeerPlace(absl::string_view path);
 
-// The path of peer `number`: the one that exists, with the fewest leading zeros; without any if
-// none exists. A path without a place comes back as it is.
+// Returns the path of peer `number`: of the paths that exist, the one with the fewest leading
+// zeros; if none exists, the path without leading zeros. A path without "{peer}" is returned
+// unchanged.
 std::string PathOfPeer(const std::string& path, uint32_t number);
 
-// INVALID_ARGUMENT says what is wrong, without the place: a path with a place for data that is not
-// private, or one of the `peers` whose file does not exist. `folder`: where a relative path starts.
+// Fails with INVALID_ARGUMENT if a path with "{peer}" is used for data that is not private, or if
+// the file of one of the `peers` peers does not exist. The message does not give the line of the
+// config. A relative path starts at `folder`.
 absl::Status CheckPeerPaths(const DataConfig& data, uint32_t peers, const std::string& folder);
 
 }  // namespace atolld

@@ -1,5 +1,6 @@
 #include "daemon/config/privacy_rules.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 namespace atolld {
 namespace {
 
-// What `[section] key` has to be, which is wrong while `broken` holds.
+// The required value of `[section] key`, which is wrong if `broken` is true.
 struct PrivacyRule {
   bool broken;
   const char* section;
@@ -19,12 +20,12 @@ struct PrivacyRule {
   std::string right;
 };
 
-// "must be RIGHT with [privacy] clip: WHY"
+// Returns "must be RIGHT with [privacy] clip: WHY".
 std::string WithClip(const std::string& right, const std::string& why) {
   return absl::StrCat("must be ", right, " with [privacy] clip", why.empty() ? "" : ": ", why);
 }
 
-// Without a clip nothing of it has a meaning.
+// Without a clip none of these keys has a meaning.
 std::vector<PrivacyRule> OfNoClip(const Config& c) {
   const PrivacyConfig& p = c.privacy;
   const std::string needs =
@@ -34,44 +35,64 @@ std::vector<PrivacyRule> OfNoClip(const Config& c) {
           {p.epsilon > 0, "privacy", "epsilon", needs}};
 }
 
-// What a clip needs beside it.
+// Returns how often each party of a peer is in a round, if this file says so. For a peer that is
+// one party nothing is drawn that others do not see, so it returns 0.
+double Rate(const Config& c) {
+  if (c.parties.hosted == 0) return 0;
+  const uint32_t asked = c.parties.a_round == 0 ? c.parties.hosted : c.parties.a_round;
+  // As the run records it.
+  const double rate = static_cast<double>(asked) / c.parties.hosted;
+  return double{static_cast<float>(rate)} - 1e-6;
+}
+
+// The rules about what a clip needs beside it.
 std::vector<PrivacyRule> OfNoise(const Config& c) {
   const PrivacyConfig& p = c.privacy;
   return {
       {p.noise == 0, "privacy", "noise",
        "must be above 0 with [privacy] clip: a clip alone hides nothing"},
       {p.place != "party", "privacy", "place",
-       "must be 'party': whoever audits or votes on a mean makes it anew, and could not tell a "
+       "must be 'party': peers that audit or vote on a mean recompute it, and could not tell a "
        "reducer's noise from a lie"},
       {p.parties == 0, "privacy", "parties", WithClip("above 0", "")},
       {p.sampling == 0, "privacy", "sampling", WithClip("above 0", "")},
+      {p.sampling < Rate(c), "privacy", "sampling",
+       absl::StrFormat("must be at least %.4g, the share of its parties that a peer asks in a "
+                       "round ([parties] a_round), not %g",
+                       Rate(c), p.sampling)},
+      {p.delta * p.parties >= 1, "privacy", "delta",
+       absl::StrFormat(
+           "must be below one over the number of parties, %.4g with %d of them in a "
+           "round, not %g: a larger delta would allow all of one party's data to be revealed",
+           1.0 / p.parties, p.parties, p.delta)},
       {p.quantile > 0 && p.parties <= 10 * p.noise, "privacy", "quantile",
-       absl::StrFormat("needs more than 10 x noise parties in a round, above %g, not %d: the "
-                       "count of short updates could not be hidden for what noise pays",
+       absl::StrFormat("needs more than 10 x noise parties in a round, above %g, not %d: with "
+                       "fewer, the noise cannot also hide the count of short updates",
                        10 * p.noise, p.parties)},
   };
 }
 
-// What would let a party change the mean by more than its clip.
+// The rules against settings that would let a party change the mean by more than its clip.
 std::vector<PrivacyRule> OfSensitivity(const Config& c) {
   return {
       {!c.data.is_private && c.model.kind != kStubKind, "data", "private",
-       WithClip("true", "a party's data is what is protected, and shared data is nobody's")},
+       WithClip("true",
+                "a party's data is what is protected, and shared data belongs to no party")},
       {c.exchange.error_feedback, "exchange", "error_feedback",
        WithClip("false",
                 "what one update left out would come back in later ones, beyond their "
                 "clip")},
       {c.exchange.aggregation != "mean", "exchange", "aggregation",
-       WithClip("'mean'", absl::StrCat("of '", c.exchange.aggregation,
-                                       "' nobody knows how far one update can move it"))},
+       WithClip("'mean'", absl::StrCat("with '", c.exchange.aggregation,
+                                       "' it is not known how far one update can move the mean"))},
       {c.exchange.clip != 0, "exchange", "clip",
        WithClip("0",
                 "updates have one length already, and scaling some of them down would take "
                 "noise away from the others")},
       {c.federation.weights != "equal", "federation", "weights",
-       WithClip("'equal'", absl::StrCat("by '", c.federation.weights,
-                                        "' a party's weight tells of its data, and a heavy one's "
-                                        "update is hidden less"))},
+       WithClip("'equal'", absl::StrCat("with '", c.federation.weights,
+                                        "' a party's weight reveals something of its data, and a "
+                                        "heavy one's update is hidden less"))},
       {c.federation.normalised, "federation", "normalised",
        WithClip("false", "it makes some updates longer than the clip")},
       {c.inner.control_variates, "inner", "control_variates",
@@ -85,17 +106,19 @@ PrivacyRule OfBudget(const Config& c) {
   if (c.privacy.epsilon == 0) return rule;
   const uint32_t quorum = c.run.quorum == 0 ? c.run.peers / 2 + 1 : c.run.quorum;
   const PrivacyTerms terms = PrivacyTermsOf(MakeRunSpec(c).privacy());
+  const double drawn = std::ceil(c.federation.participation * quorum - 1e-6);
+  const uint32_t fewest = c.federation.drop > 0 ? 1 : static_cast<uint32_t>(drawn);
   const double first =
-      PrivacyAccountant().EpsilonAfter(terms.sampling, terms.NoiseOf(quorum), 1, terms.delta);
+      PrivacyAccountant().EpsilonAfter(terms.sampling, terms.NoiseOf(fewest), 1, terms.delta);
   rule.broken = first > c.privacy.epsilon;
   rule.right = absl::StrFormat(
-      "must be at least %.3g, what one round with a quorum of %d spends at noise = "
-      "%g and delta = %g, not %g",
-      first, quorum, c.privacy.noise, c.privacy.delta, c.privacy.epsilon);
+      "must be at least %.3g, what one round with only %d updates (a quorum of %d) spends at noise "
+      "= %g and delta = %g, not %g",
+      first, fewest, quorum, c.privacy.noise, c.privacy.delta, c.privacy.epsilon);
   return rule;
 }
 
-// Shown where the one of the two was said that can be changed.
+// Reports the error at the one of the two places that can be changed.
 absl::Status FirstBroken(const std::vector<PrivacyRule>& rules, const ConfigPlaces& places) {
   for (const PrivacyRule& rule : rules) {
     if (!rule.broken) continue;

@@ -1,6 +1,6 @@
-// What differential privacy asks of the rest of a run: each rule that would let an update through
-// without its clip, or count it for more than its noise covers, is refused. docs/privacy.md says
-// why. Pure, any thread.
+// The rules that differential privacy imposes on the other settings of a run. They refuse every
+// setting that would let through an update that is not clipped, or give it more weight than its
+// noise covers. docs/privacy.md says why. Pure. May be called from any thread.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,7 +9,8 @@
 
 namespace atolld {
 
-// INVALID_ARGUMENT: file and line, what is wrong, and why.
+// Fails with INVALID_ARGUMENT if a setting is refused; the message gives the file and line, what is
+// wrong, and why.
 absl::Status CheckPrivacy(const Config& config, const ConfigPlaces& places);
 
 }  // namespace atolld

@@ -8,8 +8,8 @@ namespace {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
 
-// An etcd's shortest lease with the election time-out that it has by itself, and one that is no
-// longer of use.
+// The shortest lease of an etcd with its default election time-out, and a lease that is too long to
+// be useful.
 constexpr absl::Duration kShortestLease = absl::Seconds(2);
 constexpr absl::Duration kLongestLease = absl::Seconds(60);
 
@@ -45,10 +45,10 @@ StoreFault FaultOfTls(const Config::Coordinator& c) {
   for (const std::string& endpoint : SplitNames(c.etcd)) {
     if (IsLoopback(endpoint)) continue;
     return {Keys{{"coordinator", "etcd"}, {"coordinator", "etcd_authority"}},
-            absl::StrCat(Named("etcd"), " '", endpoint,
-                         "' is beyond this machine, and whoever is on the way there could change "
-                         "the run: set ",
-                         Named("etcd_authority"), " to the certificate of etcd's authority")};
+            absl::StrCat(
+                Named("etcd"), " '", endpoint,
+                "' is beyond this machine, and anyone on the way there could change the run: set ",
+                Named("etcd_authority"), " to the certificate of etcd's authority")};
   }
   return {};
 }
@@ -73,7 +73,7 @@ StoreFault FaultOfEtcd(const Config& config, ConfigUse use) {
   if (c.aggregator == "always") {
     return {Keys{{"coordinator", "aggregator"}, {"coordinator", "store"}},
             "[coordinator] aggregator must not be 'always' with store = 'etcd': it would come and "
-            "go with whoever leads; run an `atolld peer` with role 'aggregator' instead"};
+            "go with the leader; run an `atolld peer` with role 'aggregator' instead"};
   }
   return FaultOfTls(c);
 }

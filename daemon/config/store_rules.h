@@ -1,5 +1,5 @@
-// The keys of [coordinator] that are about its store and the run's other coordinators: what they
-// are, and what must hold between them. Pure, any thread.
+// The keys of [coordinator] about its store and the run's other coordinators, and the rules between
+// these keys. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -11,19 +11,22 @@
 
 namespace atolld {
 
-// They point into `config`.
+// Returns these keys as entries of the table of all keys. They point into `config`, which must
+// outlive them.
 std::vector<ConfigField> StoreFields(Config& config);
 
 struct StoreFault {
-  std::vector<std::pair<std::string, std::string>> keys;  // section and key: those to change
-  std::string what;                                       // empty: nothing is wrong
+  // The keys to change, each with its section.
+  std::vector<std::pair<std::string, std::string>> keys;
+  std::string what;  // empty if nothing is wrong
 };
 
-// Coordinators that share a store must agree on the run's name. What is between them and etcd is
-// encrypted, unless it stays on this machine.
+// Checks these rules. For example, a config whose store is shared must give the run's id, and
+// connections to etcd on another machine must be encrypted.
 StoreFault FaultOfStore(const Config& config, ConfigUse use);
 
-// Where a coordinator may be found, [coordinator] address first: one of them leads.
+// Returns the addresses of the run's coordinators, [coordinator] address first. One of these
+// coordinators leads.
 std::vector<std::string> CoordinatorAddresses(const Config& config);
 
 }  // namespace atolld

@@ -1,6 +1,7 @@
-// A value of a TOML file as a field takes it.
+// Converts a value of a TOML file to the form that a field takes.
 //
-// For whoever reads a file beside config.cc: an experiment's, a partition's. Pure, any thread.
+// It is used for config files, and for the files of experiments and partitions. Pure. May be called
+// from any thread.
 #pragma once
 
 #include <toml++/toml.h>
@@ -9,7 +10,8 @@
 
 namespace atolld {
 
-// Text, numbers and flags as they are; anything else by what it is called: "a list".
+// Returns a text, a number or a flag as it is, and any other value as an OtherValue that describes
+// its type: "a list".
 RawValue RawOf(const toml::node& node);
 
 }  // namespace atolld

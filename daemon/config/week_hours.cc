@@ -24,7 +24,7 @@ std::optional<int> DayOf(absl::string_view text) {
   return std::nullopt;
 }
 
-// Minutes from midnight; "24:00" is a day's end.
+// Returns minutes from midnight; "24:00" is the end of a day.
 std::optional<int> MinuteOf(absl::string_view text) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
   int hour = 0;
@@ -39,7 +39,7 @@ std::optional<int> MinuteOf(absl::string_view text) {
   return hour * 60 + minute;
 }
 
-// "mon", "mon-fri"
+// Parses "mon" or "mon-fri".
 absl::StatusOr<std::vector<int>> DaysOf(absl::string_view text) {
   const std::pair<absl::string_view, absl::string_view> ends =
       absl::StrSplit(text, absl::MaxSplits('-', 1));
@@ -47,21 +47,21 @@ absl::StatusOr<std::vector<int>> DaysOf(absl::string_view text) {
   const std::optional<int> last = ends.second.empty() ? first : DayOf(ends.second);
   if (!first || !last || text.back() == '-') {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' are no days; they look like mon, or mon-fri"));
+        absl::StrCat("'", text, "' are not days; they look like mon, or mon-fri"));
   }
   std::vector<int> days = {*first};
   for (int day = *first; day != *last;) days.push_back(day = (day + 1) % 7);
   return days;
 }
 
-// "18:00-08:00" as its first minute and its length
+// Parses "18:00-08:00" into its first minute and its length.
 absl::StatusOr<std::pair<int, int>> TimesOf(absl::string_view text) {
   const std::vector<absl::string_view> ends = absl::StrSplit(text, '-');
   const std::optional<int> from = MinuteOf(ends[0]);
   const std::optional<int> to = ends.size() == 2 ? MinuteOf(ends[1]) : std::nullopt;
   if (!from || !to || *from == *to || *from == kDayMinutes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' are no times; they look like 18:00-08:00, and the two differ"));
+        absl::StrCat("'", text, "' are not times; they look like 18:00-08:00, and the two differ"));
   }
   return std::make_pair(*from, *to > *from ? *to - *from : *to + kDayMinutes - *from);
 }
@@ -83,7 +83,7 @@ absl::StatusOr<WeekHours> WeekHours::Parse(absl::string_view text) {
         absl::StrSplit(absl::StripAsciiWhitespace(part), ' ', absl::SkipEmpty());
     if (words.empty() || words.size() > 2) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", part, "' is no part; one looks like mon-fri 18:00-08:00"));
+          absl::StrCat("'", part, "' is not a part of a week; one looks like mon-fri 18:00-08:00"));
     }
     const bool begins_with_days = absl::ascii_isalpha(static_cast<unsigned char>(words[0][0]));
     std::vector<int> days = {0, 1, 2, 3, 4, 5, 6};

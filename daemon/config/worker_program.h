@@ -1,6 +1,6 @@
-// Which program trains a model of some kind, where it lies, and what of [worker] it must know.
+// Finds the worker program that trains a model of a kind, and says what it supports.
 //
-// Pure but for a look at which files can be executed; any thread.
+// It only looks at which files can be executed. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -9,18 +9,19 @@
 
 namespace atolld {
 
-inline constexpr double kMostSlower = 1000;  // [worker] slower
+inline constexpr double kMostSlower = 1000;  // the largest value of [worker] slower
 
-// The worker for a model of this kind: a path. Ours lie in `folder`, beside the daemon; that of
-// "huggingface" comes with pip, and is looked for there and then in PATH. Empty: there is none, as
-// of "external" always. Whether ours are really there is not looked at.
+// Returns the path of the worker for a model of this kind. Atoll's own workers are in `folder`,
+// beside the daemon; their existence is not checked. The worker of "huggingface" is installed by
+// pip, and is looked for in `folder` and then in PATH. Returns an empty path if no worker is found,
+// and always for "external".
 std::string FindWorkerProgram(const std::string& kind, const std::string& folder);
 
-// What to do where there is none.
+// Returns the advice for a machine on which FindWorkerProgram finds no worker for this kind.
 std::string NoWorkerText(absl::string_view kind);
 
-// Whether the worker for a model of this kind can play a slower machine ([worker] slower). Those of
-// a user and of Hugging Face's models take as long as they take.
+// Returns true if the worker for a model of this kind can simulate a slower machine ([worker]
+// slower). A user's own worker and the worker for Hugging Face's models cannot.
 bool CanBeSlower(absl::string_view kind);
 
 }  // namespace atolld

@@ -23,22 +23,22 @@ constexpr absl::string_view kAdminMethods[] = {
     kShowRun, kWatchRun,  kListHeaders, kPauseRun,     kResumeRun,
     kStopRun, kDrainPeer, kEvictPeer,   kListAccounts, kIssueReceipt};
 
-// Lines kept for whoever looks later.
+// Lines kept for a later watcher.
 constexpr size_t kEventsKept = 200;
 
-// People and scripts look on; hundreds of them would be a mistake.
+// People and scripts ask; hundreds of calls would be a mistake.
 constexpr size_t kMostAdminCalls = 64;
 
 constexpr uint32_t kMostHeaders = 1000;
 constexpr size_t kLargestAnswer = size_t{3} << 20;  // below the 4 MiB limit of a message
 
-// In one answer; each has some 150 bytes.
+// In one answer; each round has about 150 bytes.
 constexpr size_t kMostRounds = 1000;
 constexpr size_t kMostEvaluations = 1000;
 
 // A watcher that does not read is dropped above this.
 constexpr size_t kMostUnsentStatus = size_t{16} << 20;
-// One that has the history still to come gets no more of it above this.
+// A watcher that still needs the history gets no more of it above this.
 constexpr size_t kMostUnsentHistory = size_t{1} << 20;
 
 constexpr absl::Duration kDefaultInterval = absl::Milliseconds(500);
@@ -79,11 +79,13 @@ bool AdminService::Accept(const std::string& method, std::unique_ptr<Call>* call
   admin_call->method = method;
   admin_call->call = std::move(*call);
   AdminCall& taken = *(calls_[id] = std::move(admin_call));
-  taken.call->Start({guard_.Wrap([this, id](const Frame& frame) { OnRequest(id, frame); }), nullptr,
-                     guard_.Wrap([this, id](const absl::Status&) {
-                       // Later: a call is not destroyed from inside its own callback.
-                       env_.executor.Post(guard_.Wrap([this, id] { Remove(id); }));
-                     })});
+  Call::Events events;
+  events.on_frame = guard_.Wrap([this, id](const Frame& frame) { OnRequest(id, frame); });
+  // Later: a call is not destroyed from inside its own callback.
+  events.on_closed = guard_.Wrap([this, id](const absl::Status&) {
+    env_.executor.Post(guard_.Wrap([this, id] { Remove(id); }));
+  });
+  taken.call->Start(std::move(events));
   if (calls_.size() > kMostAdminCalls) {
     taken.Finish(absl::ResourceExhaustedError("too many admin calls at once"));
   } else {
@@ -176,11 +178,18 @@ absl::Status AdminService::Order(uint64_t id, const std::string& method, const F
     order = {request.undo() ? RunOrder::Verb::kReadmit : RunOrder::Verb::kEvict, request.peer(),
              request.reason()};
   }
-  const std::string peer = order.peer;
-  source_.obey(order, guard_.Wrap([this, id, peer](absl::Status status, const std::string& notice) {
-    Answer(id, peer, status, notice);
+  source_.try_store(guard_.Wrap([this, id, order](const absl::Status& kept) {
+    if (!kept.ok()) return Answer(id, order.peer, NotKept(kept), "");
+    source_.obey(order, guard_.Wrap([this, id, peer = order.peer](absl::Status status,
+                                                                  const std::string& notice) {
+      Answer(id, peer, status, notice);
+    }));
   }));
   return absl::OkStatus();
+}
+
+absl::Status NotKept(const absl::Status& why) {
+  return Annotate(why, "nothing has changed, since it could not be stored");
 }
 
 void AdminService::Answer(uint64_t id, const std::string& peer, const absl::Status& status,

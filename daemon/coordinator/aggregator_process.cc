@@ -21,12 +21,13 @@ constexpr char kName[] = "aggregator";
 
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Minutes(1);
-// Whoever lived so long did not die of its settings.
+// An aggregator that lived this long did not die of its settings.
 constexpr absl::Duration kGrownUp = absl::Minutes(1);
-// Whoever lived so long listens.
+// An aggregator that lived this long listens.
 constexpr absl::Duration kSettled = absl::Seconds(5);
 
-// Its last line says it; where that is an address that it cannot have, what to set.
+// Returns its last line, which says why; if an address that it cannot have is the reason, also what
+// to set.
 std::string WhyItEnded(absl::string_view last_line, const ExitStatus& status) {
   absl::ConsumePrefix(&last_line, "atolld: ");
   // Its config is the coordinator's to write, and that key is not the one to set.

@@ -1,9 +1,10 @@
-// AggregatorProcess: the aggregator that a coordinator starts beside itself, an `atolld peer` of
-// its own.
+// AggregatorProcess: the aggregator that a coordinator starts beside itself, a process of its own
+// that runs `atolld peer`.
 //
-// One that dies is started again after a pause that doubles while it keeps dying young, and its
-// last words are told, since they are what the run waits for; one that ends well (the run is
-// sealed, it was drained) is not. It does not outlive this process. Loop thread.
+// An aggregator that dies is started again after a pause, which doubles as long as it dies soon
+// after each start. Its last line of output is reported as the reason why the run waits. An
+// aggregator that exits with code 0, because the run is sealed or the aggregator was drained, is
+// not started again. The aggregator does not outlive this process. Used on the loop thread.
 #pragma once
 
 #include <functional>
@@ -19,22 +20,26 @@
 
 namespace atolld {
 
-// The peer's config, out of its coordinator's: the folder "aggregator" in coordinator.dir, an
-// address beside the coordinator's. INVALID_ARGUMENT: the coordinator's address has no next port,
-// and [coordinator] aggregator_address does not say another.
+// Returns the config of the aggregator, made from the coordinator's config. Its folder is
+// "aggregator" in coordinator.dir, and its address is the coordinator's with the next port, unless
+// [coordinator] aggregator_address is set. Fails with INVALID_ARGUMENT if there is no next port and
+// aggregator_address is not set.
 absl::StatusOr<Config> AggregatorConfig(const Config& coordinator);
 
 class AggregatorProcess {
  public:
-  // Why it does not run, in one line; empty: it does.
+  // Called with the reason why the aggregator does not run, in one line, or with an empty text if
+  // it runs.
   using OnTrouble = std::function<void(const std::string& why)>;
 
-  // `program`: atolld. `authority` signs its identity; null: plain text. Both outlive it.
+  // `program` is the path of atolld. `authority` signs the aggregator's identity; if it is null,
+  // connections are plain text. `env` and `authority` must outlive this object.
   AggregatorProcess(Env env, std::string program, const Config& coordinator,
                     Authority* authority = nullptr, OnTrouble on_trouble = nullptr);
   ~AggregatorProcess();
 
-  // Once. An error is logged and told: the run goes on waiting, and says for what.
+  // Call it once. An error is logged and passed to `on_trouble`; the run then keeps waiting and
+  // shows the reason.
   void Start();
 
  private:
@@ -51,9 +56,9 @@ class AggregatorProcess {
   std::string config_path_;
   const OnTrouble on_trouble_;
   std::unique_ptr<ChildProcess> process_;
-  std::string last_line_;  // that it has written
+  std::string last_line_;  // the last line that the aggregator has written
   absl::Time launched_;
-  int young_deaths_ = 0;  // in a row
+  int young_deaths_ = 0;  // the number of times in a row that it has died soon after its start
   int launches_ = 0;
   CallbackGuard guard_;
 };

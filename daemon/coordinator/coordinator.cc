@@ -46,8 +46,8 @@ namespace {
 
 constexpr char kSession[] = "/atolld.v1.Membership/Session";
 
-// Asked of a suspect only to see whether anything listens there; it answers a half-closed call with
-// nothing.
+// Asked of a suspect only to see whether anything listens on its address; the answer to a
+// half-closed call is empty.
 constexpr char kProbe[] = "/atolld.v1.Replica/FetchEntries";
 
 constexpr size_t kLongestAggregatorTrouble = 500;
@@ -72,11 +72,11 @@ v1::RunDescription DescribeRun(const v1::RunStatus& status) {
 absl::Status RevokedError(const Identity& caller) {
   return absl::PermissionDeniedError(
       absl::StrCat("the certificate of ", Describe(caller),
-                   " was revoked: with a new token, and a key of its "
-                   "own, a machine may join in that name again, unless it was evicted"));
+                   " was revoked: with a new token and a key of its own, a machine may join under "
+                   "that name again, unless it was evicted"));
 }
 
-// "modified: rounds: 40 -> 80", or empty.
+// Returns "modified: rounds: 40 -> 80", or an empty text.
 std::string Differences(const v1::RunSpec& stored, v1::RunSpec wanted) {
   // The data is known by its digest only once a worker has read it.
   wanted.mutable_data()->set_digest(stored.data().digest());
@@ -93,8 +93,8 @@ std::string Differences(const v1::RunSpec& stored, v1::RunSpec wanted) {
   return absl::StrReplaceAll(absl::StripSuffix(text, "\n"), {{"\n", "; "}});
 }
 
-// The key of the stored run's history, or of a run that is to begin; nothing where it is unsigned.
-// FAILED_PRECONDITION: the key that is there is not the run's. Errors as the source's.
+// Returns the key of the stored run's history, or of a new run; nothing if the history is unsigned.
+// Fails with FAILED_PRECONDITION if the existing key is not the run's; otherwise as the source.
 absl::StatusOr<std::optional<SigningKey>> KeyOfHistory(const StoredRun& stored,
                                                        const HistoryKeySource& source) {
   const bool fresh = !stored.spec.has_value();
@@ -108,13 +108,13 @@ absl::StatusOr<std::optional<SigningKey>> KeyOfHistory(const StoredRun& stored,
     return absl::FailedPreconditionError(absl::StrCat(
         "the history of run ", stored.spec->run_id(), " is signed with key ",
         absl::BytesToHexString(stored.spec->history_key()), "; the one that is here is ",
-        absl::BytesToHexString(key.public_key()), ": put the run's own back"));
+        absl::BytesToHexString(key.public_key()), ": put the run's own key back"));
   }
   return std::optional<SigningKey>(std::move(key));
 }
 
-// The branch file that the config names: what the run's version 0 is. Nothing where it names none,
-// or where it is gone and the run has begun: then its record has the lineage.
+// Returns the branch file that the config names: the run's version 0. Returns nothing if it names
+// none, or if the file is missing and the run has begun: then its record has the lineage.
 absl::StatusOr<std::optional<v1::SnapshotInfo>> BranchOf(Files& files, const Config& config,
                                                          const StoredRun& stored) {
   if (config.run.branch.empty()) return std::nullopt;
@@ -124,17 +124,16 @@ absl::StatusOr<std::optional<v1::SnapshotInfo>> BranchOf(Files& files, const Con
   }
   if (!head.ok()) return Annotate(head.status(), "[run] branch");
   if (head->genesis().spec().run_id() == config.run.id) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("[run] id is ", config.run.id,
-                     ", the run from which it branches; a branch is a run of its own, so give "
-                     "another id"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "[run] id is ", config.run.id,
+        ", the run from which it branches; a branch is a run of its own, so give another id"));
   }
   return std::optional<v1::SnapshotInfo>(*std::move(head));
 }
 
-// The spec to run: the stored one if the config agrees with it, a new one for an empty store (the
-// run's id from the config, or from the time if it names none), whose history `key` signs (none:
-// nobody). FAILED_PRECONDITION names what differs.
+// Returns the spec to run: the stored one if the config agrees with it, or a new one for an empty
+// store (with the config's run id, or one made from the time), whose history `key` signs if it is
+// set. Fails with FAILED_PRECONDITION, which names what differs.
 absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& stored,
                                       absl::Time wall_time, const std::optional<SigningKey>& key,
                                       const std::optional<v1::SnapshotInfo>& branch,
@@ -171,7 +170,7 @@ absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& sto
       " was made with other settings, and a run's settings never change: ", differences));
 }
 
-// What the holder of the history key of a run that has one signs and checks.
+// Sets what the holder of a run's history key signs and checks.
 void SignWith(const SigningKey& key, const v1::RunSpec& spec, RunSettings* settings) {
   settings->sign_header = [key](const v1::EntryHeader& header) { return SignHeader(key, header); };
   settings->sign_checkpoint = [key](const Digest& digest) { return SignCheckpoint(key, digest); };
@@ -194,8 +193,8 @@ StopRule StopRuleOf(const CoordinatorConfig& config) {
           config.stop_when.time};
 }
 
-// How the run decides. `key`: that of a spec that names one. INVALID_ARGUMENT: the outer rule or
-// the codec is unknown, or its numbers make no sense.
+// Returns the settings by which the run decides. `key` is that of a spec that names one. Fails with
+// INVALID_ARGUMENT if the outer rule or the codec is unknown, or if its numbers are invalid.
 absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunSpec& spec,
                                             const std::optional<SigningKey>& key) {
   ASSIGN_OR_RETURN(const OuterRule* const rule, FindOuterRule(spec.outer().rule()));
@@ -290,6 +289,11 @@ struct Coordinator::State {
   AdminService::Source AdminSource();
   Enrolment::Source EnrolmentSource();
   absl::Status MayMeasure(const Identity& caller) const;
+  void TryStore(std::function<void(absl::Status)> told) {
+    RunUpdate same;
+    same.epoch = run->ledger().epoch();  // as it is
+    outbox->Try(std::move(same), std::move(told));
+  }
   void OnHello(SessionId id, const std::optional<Identity>& caller, const v1::Hello& hello);
   void OnMessage(SessionId id, const v1::PeerMessage& message);
   RunOutput Seen(const Identity& caller);
@@ -335,10 +339,9 @@ absl::Status Coordinator::State::Open() {
   const std::string& listen =
       config.coordinator.listen.empty() ? config.coordinator.address : config.coordinator.listen;
   if (!IsLoopback(listen) && config.network.plaintext) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("will not listen on ", listen,
-                     ": in plain text others could read and change the run; leave [network] "
-                     "plaintext out"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "will not listen on ", listen,
+        ": in plain text others could read and change the run; leave [network] plaintext out"));
   }
   ASSIGN_OR_RETURN(StoredRun stored, store->Load());
   const absl::StatusOr<HistoryCheck> checked =
@@ -364,8 +367,7 @@ absl::Status Coordinator::State::Open() {
   announced_evaluations = stored.evaluations;
   announced_seal = stored.seal.has_value();
   run = std::make_unique<Run>(std::move(settings), stored, Now());
-  outbox =
-      std::make_unique<Outbox>(env, store, [this](const RunOutput& output) { Deliver(output); });
+  outbox = std::make_unique<Outbox>(env, store, [this](const RunOutput& out) { Deliver(out); });
   admin = std::make_unique<AdminService>(env, AdminSource());
   book = std::make_unique<EnrolmentBook>(stored.tokens, stored.certificates);
   const std::vector<KeyRecord> revoked = book->RevokedKeys();
@@ -447,7 +449,7 @@ void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
                                       config.limits.session_messages, std::move(events));
 }
 
-// A certificate that is seen for the first time is remembered, so that it can be revoked.
+// Remembers a certificate that is seen for the first time, so that it can be revoked.
 RunOutput Coordinator::State::Seen(const Identity& caller) {
   RunOutput output;
   if (caller.serial.empty()) return output;
@@ -457,7 +459,7 @@ RunOutput Coordinator::State::Seen(const Identity& caller) {
   return output;
 }
 
-// The keys in `update` are revoked in the book. The others are told when that is durable, and then
+// The keys in `update` are revoked in the book. The others are told when that is durable; then
 // their Sessions end.
 void Coordinator::State::Revoke(RunUpdate update, const std::string& said, Task done) {
   RunOutput output = run->OnRevoked(Now(), book->RevokedKeys());
@@ -490,7 +492,7 @@ void Coordinator::State::OnHello(SessionId id, const std::optional<Identity>& ca
   Push(std::move(output));
 }
 
-// The Run knows no files; so whether version 0 is the state in the branch file is seen here.
+// Checks whether version 0 is the state in the branch file, because the Run knows no files.
 void Coordinator::State::OnMessage(SessionId id, const v1::PeerMessage& message) {
   if (branch && message.initial_state().has_genesis()) {
     const absl::Status made = CheckMadeFrom(*branch, message.initial_state().genesis());
@@ -508,9 +510,11 @@ void Coordinator::State::OnMessage(SessionId id, const v1::PeerMessage& message)
 void Coordinator::State::Reject(std::unique_ptr<Call> call, const absl::Status& why) {
   const uint64_t id = ++last_call;
   Call& taken = *(calls[id] = std::move(call));
-  taken.Start({nullptr, nullptr, guard.Wrap([this, id](const absl::Status&) {
-                 env.executor.Post(guard.Wrap([this, id] { calls.erase(id); }));
-               })});
+  Call::Events events;
+  events.on_closed = guard.Wrap([this, id](const absl::Status&) {
+    env.executor.Post(guard.Wrap([this, id] { calls.erase(id); }));
+  });
+  taken.Start(std::move(events));
   taken.Finish(why);
 }
 
@@ -569,7 +573,7 @@ void Coordinator::State::Send(const std::vector<RunOutput::Send>& sends) {
   }
 }
 
-// Whoever ends the process on hearing it would otherwise take the news from those who watch.
+// Tells the watchers first: a task that ends the process would otherwise take the news from them.
 void Coordinator::State::End() {
   if (!over || !on_sealed || std::exchange(ending, true)) return;
   admin->EndWatches(config.membership.failure_timeout, on_sealed);
@@ -577,26 +581,27 @@ void Coordinator::State::End() {
 
 void Coordinator::State::Probe(const RunOutput::Probe& probe) {
   const uint64_t id = ++last_call;
-  // Whoever else is there does not answer for it.
+  // Another peer at this address does not answer for it.
   Call& call = *(
       calls[id] = env.transport.Dial(FormatPeerAddress(probe.peer, probe.address), kProbe,
                                      std::min(kProbeDeadline, config.membership.failure_timeout)));
-  call.Start({nullptr, nullptr, guard.Wrap([this, id, probe](const absl::Status& status) {
-                const ProbeResult result = absl::IsUnavailable(status) ? ProbeResult::kRefused
-                                           : absl::IsDeadlineExceeded(status)
-                                               ? ProbeResult::kSilent
-                                               : ProbeResult::kAnswered;
-                env.executor.Post(guard.Wrap([this, id, probe, result] {
-                  calls.erase(id);
-                  Push(run->OnProbed(Now(), probe, result));
-                }));
-              })});
+  Call::Events events;
+  events.on_closed = guard.Wrap([this, id, probe](const absl::Status& status) {
+    const ProbeResult result = absl::IsUnavailable(status)        ? ProbeResult::kRefused
+                               : absl::IsDeadlineExceeded(status) ? ProbeResult::kSilent
+                                                                  : ProbeResult::kAnswered;
+    env.executor.Post(guard.Wrap([this, id, probe, result] {
+      calls.erase(id);
+      Push(run->OnProbed(Now(), probe, result));
+    }));
+  });
+  call.Start(std::move(events));
   call.Finish(absl::OkStatus());
 }
 
 void Coordinator::State::Tick() { Push(run->OnTick(Now())); }
 
-// At each beat: peers come one after another, and the next may be one that can be dialled.
+// Called at each beat: peers come one after another, and the next may be one that can be dialled.
 void Coordinator::State::WatchReachable() {
   const bool lacked = std::exchange(lacked_reachable, run->LacksReachablePeer());
   if (lacked && lacked_reachable && on_unreachable) std::exchange(on_unreachable, nullptr)();
@@ -631,8 +636,10 @@ void Coordinator::State::ArmWake() {
 
 std::string Coordinator::State::WaitingFor() const {
   if (!outbox->stalled().empty()) return outbox->stalled();
-  const std::string reason = run->WaitingFor();
-  if (reason.empty() || aggregator_trouble.empty() || announced_seal) return reason;
+  std::string reason = run->WaitingFor();
+  if (reason.empty() || announced_seal) return reason;
+  if (run->version() == 0) reason += NotHereYet(*book, env.executor.WallTime());
+  if (aggregator_trouble.empty()) return reason;
   return absl::StrCat(reason,
                       "; the coordinator's own aggregator does not run: ", aggregator_trouble);
 }
@@ -669,6 +676,7 @@ void Coordinator::State::Obey(const RunOrder& order, AdminService::Obeyed done) 
 
 AdminService::Source Coordinator::State::AdminSource() {
   AdminService::Source source;
+  source.try_store = [this](auto told) { TryStore(std::move(told)); };
   source.obey = [this](const RunOrder& order, AdminService::Obeyed done) {
     Obey(order, std::move(done));
   };
@@ -677,7 +685,7 @@ AdminService::Source Coordinator::State::AdminSource() {
   source.evaluations = [this]() -> const std::vector<v1::EvaluationRecord>& {
     return announced_evaluations;
   };
-  // Of what is decided now; told when that is durable.
+  // The answer is computed now, and sent when it is durable.
   source.accounts = [this](const v1::ListAccountsRequest& request, auto done) {
     outbox->Push(RunOutput(),
                  [done, response = run->ledger().Accounts(request)] { done(response); });
@@ -701,6 +709,7 @@ Enrolment::Source Coordinator::State::EnrolmentSource() {
   source.others = SplitNames(config.coordinator.others);
   source.model_kind = config.model.kind;
   source.signatures_per_second = config.limits.enrolments;
+  source.try_store = [this](auto told) { TryStore(std::move(told)); };
   source.store = [this](RunUpdate update, Task done) {
     RunOutput output;
     output.update = std::move(update);
@@ -729,7 +738,7 @@ Enrolment::Source Coordinator::State::EnrolmentSource() {
   return source;
 }
 
-// Whoever could join, or has joined.
+// Returns OK for a caller that could join, or has joined.
 absl::Status Coordinator::State::MayMeasure(const Identity& caller) const {
   if (run->Evicted(caller.id)) {
     return absl::PermissionDeniedError(absl::StrCat("peer ", caller.id, " was evicted"));

@@ -1,8 +1,8 @@
-// Coordinator: the process that binds the run's decisions (membership/) to the network, the store
-// and the clock.
+// Coordinator: the process that connects the run's decisions (membership/) to the network, the
+// store and the clock.
 //
-// It listens for the peers' Sessions and the operators' Admin calls on one address. Loop thread,
-// but for Start, which may run before the loop does.
+// It listens for the peers' Sessions and the operators' Admin calls on one address. Used on the
+// loop thread, except for Start, which may run before the loop does.
 #pragma once
 
 #include <functional>
@@ -22,41 +22,45 @@ namespace atolld {
 
 class Coordinator {
  public:
-  // What `env` refers to outlives it, and so does `authority`: who signs certificates; null: plain
-  // text, where there are none. `history_key`: null: a new run's history is unsigned.
+  // `authority` signs certificates; if it is null, connections are plain text and there are no
+  // certificates. `authority` and everything that `env` refers to must outlive this object. If
+  // `history_key` is null, the history of a new run is not signed.
   Coordinator(Env env, const Config& config, std::unique_ptr<Store> store,
               Authority* authority = nullptr, HistoryKeySource history_key = nullptr);
-  ~Coordinator();  // Stop
+  ~Coordinator();  // calls Stop
 
-  // Loads the run or begins a new one, makes the new epoch durable, listens. Blocking (the store).
-  // FAILED_PRECONDITION: the store holds another run than the config names, or one made with other
-  // settings; its history key is not there, or another is; the address is in use, or is not this
-  // machine's own while [network] plaintext is on. INVALID_ARGUMENT: the settings make no run.
-  // DATA_LOSS: the store's chain of headers is broken.
+  // Loads the run or begins a new one, makes the new epoch durable, and listens. Blocks while the
+  // store works. Fails with FAILED_PRECONDITION if the store holds a run other than the config
+  // names, or a run made with other settings; if the run's history key is missing or is a different
+  // one; if the address is in use; or if [network] plaintext is on and the address is not on
+  // loopback. Fails with INVALID_ARGUMENT if the settings make no valid run, and with DATA_LOSS if
+  // the store's chain of headers is broken.
   absl::Status Start();
 
-  std::string address() const;  // where it listens, with the port that the system chose
-  std::string run_id() const;   // after Start
-  std::string Doing() const;    // "run books, version 12, training", after Start
+  // The address on which it listens; port 0 is replaced by the port that the system chose.
+  std::string address() const;
+  std::string run_id() const;  // call it after Start
+  std::string Doing() const;   // such as "run books, version 12, training"; call it after Start
 
-  // Calls `task` once the seal is durable, no live peer lacks the last state, and all have left or
-  // failure_timeout has passed; and then everybody who watches has been told, or failure_timeout
-  // has passed again.
+  // Calls `task` once when the run has ended. First, the seal is durable. Then no live peer lacks
+  // the last state, and all peers have left or failure_timeout has passed. Finally, all watchers
+  // have received the end, or failure_timeout has passed again.
   void OnSealed(Task task);
 
-  // Calls `task` once the run has waited for a peer that others can dial for a quarter of
-  // failure_timeout: an aggregator would help.
+  // Calls `task` once when the run has waited for a quarter of failure_timeout because other peers
+  // can dial none of its peers. An aggregator would help.
   void OnUnreachable(Task task);
 
-  // After Start: tells `told` of the run as a WatchRun would, at once and then every interval,
-  // whether or not something is new.
+  // Calls `told` with the run's status as WatchRun would send it, immediately and then at every
+  // interval, even if nothing is new. Call it after Start.
   void OnStatus(absl::Duration interval, std::function<void(const v1::RunStatus&)> told);
 
-  // Why the aggregator beside it does not run; empty: it does, or none is wanted. It stands behind
-  // the reason of a run that waits.
+  // Sets the reason why the aggregator that this coordinator starts does not run; empty if it runs
+  // or is not wanted. If the run waits, this text is appended to the reason that the run shows.
   void SetAggregatorTrouble(const std::string& trouble);
 
-  // Stops listening and breaks all calls. Peers train on and come back.
+  // Stops listening and breaks all calls. Peers keep training, and connect again when a coordinator
+  // listens.
   void Stop();
 
  private:

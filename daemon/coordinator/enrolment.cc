@@ -10,6 +10,7 @@
 #include "compression/base/check.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "daemon/coordinator/admin_service.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
 #include "membership/trust/audit.h"
@@ -30,12 +31,13 @@ constexpr absl::string_view kEnrolMethods[] = {kEnrol,          kDescribe,      
                                                kCreateToken,    kListTokens,    kRevokeToken,
                                                kListIdentities, kRevokeIdentity};
 
-// A crowd that joins at once comes again.
+// When a crowd joins at once, the refused ones try again.
 constexpr size_t kMostEnrolCalls = 64;
-// One that does not ask makes room for others.
+// A caller that does not ask makes room for others.
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
-// Of one caller. Who has lost an answer asks twice a second for a moment; nobody needs more.
+// The pace of one caller. A peer that has lost an answer asks twice a second for a moment; none
+// needs more.
 constexpr double kOneAsksPerSecond = 1;
 constexpr double kOneAsksAtOnce = 5;
 
@@ -43,7 +45,7 @@ constexpr absl::Duration kBetweenPurges = absl::Hours(6);
 
 constexpr absl::Duration kDefaultValid = absl::Hours(24);
 
-// In one answer; each has some 200 bytes.
+// In one answer; each identity has about 200 bytes.
 constexpr size_t kMostIdentities = 1000;
 
 CertificateRecord RecordOf(const CertificateInfo& info) {
@@ -57,7 +59,7 @@ CertificateRecord RecordOf(const CertificateInfo& info) {
   return record;
 }
 
-// Where a page ended, as one string that a page begins after.
+// Returns the end of a page as a string after which the next page begins.
 std::string PlaceOf(const KeyRecord& key) {
   return absl::StrCat(key.peer, "/", key.role, "/", key.key);
 }
@@ -72,11 +74,14 @@ Enrolment::Enrolment(Env env, Authority* authority, EnrolmentBook& book, Source 
       pace_of_one_(kOneAsksPerSecond, kOneAsksAtOnce),
       pace_(source_.signatures_per_second, std::max(1.0, source_.signatures_per_second)) {
   Purge();
+  // Whose identities were made beside this process: a run that has not begun names who is missing.
+  if (authority_ == nullptr) return;
+  env_.executor.Post(guard_.Wrap([this] { TakeIssued([] {}); }));
 }
 
 Enrolment::~Enrolment() = default;
 
-// What has expired is refused for that, and need not be remembered for anything else.
+// Expired records are refused for that reason, and need not be remembered for another.
 void Enrolment::Purge() {
   EnrolmentBook::Purged purged = book_.Purge(env_.executor.WallTime(), kCertificateLife);
   RunUpdate update;
@@ -98,12 +103,14 @@ bool Enrolment::Accept(const std::string& method, std::unique_ptr<Call>* call) {
   }
   const uint64_t id = ++accepted_;
   Call& taken = *(calls_[id] = std::move(*call));
-  taken.Start(
-      {guard_.Wrap([this, id, method](const Frame& frame) { OnRequest(id, method, frame); }),
-       nullptr, guard_.Wrap([this, id](const absl::Status&) {
-         // Later: a call is not destroyed from inside its own callback.
-         env_.executor.Post(guard_.Wrap([this, id] { calls_.erase(id); }));
-       })});
+  Call::Events events;
+  events.on_frame =
+      guard_.Wrap([this, id, method](const Frame& frame) { OnRequest(id, method, frame); });
+  // Later: a call is not destroyed from inside its own callback.
+  events.on_closed = guard_.Wrap([this, id](const absl::Status&) {
+    env_.executor.Post(guard_.Wrap([this, id] { calls_.erase(id); }));
+  });
+  taken.Start(std::move(events));
   if (calls_.size() > kMostEnrolCalls) {
     taken.Finish(absl::ResourceExhaustedError("too many join at once; try again"));
     return true;
@@ -117,7 +124,7 @@ bool Enrolment::Accept(const std::string& method, std::unique_ptr<Call>* call) {
   return true;
 }
 
-// The caller's own pace first: one that floods takes nothing of what is left for the others.
+// Checks the caller's own pace first: a caller that floods takes nothing from the others.
 absl::Status Enrolment::CheckPace(const std::string& method,
                                   const std::optional<Identity>& caller) {
   if (!caller || (method != kEnrol && method != kRenew && method != kDescribe)) {
@@ -168,18 +175,31 @@ void Enrolment::Handle(const std::string& method, const Frame& frame,
   } else if (method == kRenew) {
     parsed(v1::EnrolRequest(), [&](const auto& request) { Renew(request, *caller, answer); });
   } else if (method == kCreateToken) {
-    parsed(v1::CreateTokenRequest(), [&](const auto& request) { CreateToken(request, answer); });
+    parsed(v1::CreateTokenRequest(), [&](const auto& request) {
+      IfStored(answer, [this, request, answer] { CreateToken(request, answer); });
+    });
   } else if (method == kRevokeToken) {
-    parsed(v1::RevokeTokenRequest(), [&](const auto& request) { RevokeToken(request, answer); });
+    parsed(v1::RevokeTokenRequest(), [&](const auto& request) {
+      IfStored(answer, [this, request, answer] { RevokeToken(request, answer); });
+    });
   } else if (method == kListIdentities) {
     parsed(v1::ListIdentitiesRequest(),
            [&](const auto& request) { ListIdentities(request, answer); });
   } else if (method == kRevokeIdentity) {
-    parsed(v1::RevokeIdentityRequest(),
-           [&](const auto& request) { RevokeIdentity(request, *caller, answer); });
+    parsed(v1::RevokeIdentityRequest(), [&](const auto& request) {
+      IfStored(answer,
+               [this, request, caller, answer] { RevokeIdentity(request, *caller, answer); });
+    });
   } else {
     parsed(v1::ListTokensRequest(), [&](const auto&) { ListTokens(answer); });
   }
+}
+
+void Enrolment::IfStored(const Answer& answer, Task then) {
+  source_.try_store(guard_.Wrap([answer, then = std::move(then)](const absl::Status& kept) {
+    if (!kept.ok()) return answer(NotKept(kept));
+    then();
+  }));
 }
 
 void Enrolment::DescribeRun(const Identity& caller, const Answer& answer) const {
@@ -221,8 +241,8 @@ void Enrolment::Enrol(const v1::EnrolRequest& request, const Identity& caller,
   Sign(request, *role, token->peer, std::move(update), answer);
 }
 
-// Identity and key stay. Whoever has stolen a key could otherwise put a key of its own in its
-// place, and go on for ever after the theft was noticed and mended.
+// Keeps identity and key. Otherwise the thief of a key could replace it with a key of its own, and
+// continue for ever after the theft was noticed and repaired.
 void Enrolment::Renew(const v1::EnrolRequest& request, const Identity& caller,
                       const Answer& answer) {
   if (source_.evicted(caller.id)) {
@@ -330,8 +350,8 @@ void Enrolment::RevokeToken(const v1::RevokeTokenRequest& request, const Answer&
   source_.store(std::move(update), [answer, frame = Pack(StatusOf(*token))] { answer(frame); });
 }
 
-// What was signed beside this process, by `atoll identity issue` and the like, is in the
-// authority's folder. Then `then`, on the loop.
+// Takes in what `atoll identity issue` and similar commands have signed outside this process, from
+// the authority's folder. Then runs `then` on the loop.
 void Enrolment::TakeIssued(Task then) {
   if (authority_->folder().empty()) return then();
   auto issued = std::make_shared<std::vector<CertificateInfo>>();
@@ -410,8 +430,8 @@ void Enrolment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const I
       }
       if (one.role == RoleName(Role::kCoordinator)) {
         return answer(absl::FailedPreconditionError(
-            "a coordinator cannot revoke its own key: whoever may have read that has read its "
-            "folder, and can sign others; begin a new cluster"));
+            "a coordinator cannot revoke its own key: anyone who has read that key has read its "
+            "folder and can sign certificates; begin a new cluster"));
       }
       keys.insert(one.key);
       const std::string name = one.peer.empty() ? "nobody yet" : one.peer;
@@ -433,6 +453,28 @@ void Enrolment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const I
                                 absl::StrJoin(names, ", "), reason.empty() ? "" : ": ", reason),
                    [answer, frame = Pack(response)] { answer(frame); });
   });
+}
+
+std::string NotHereYet(const EnrolmentBook& book, absl::Time now) {
+  constexpr size_t kMostNamed = 4;
+  std::map<std::string, bool> seen;
+  for (const KeyRecord& key : book.keys()) {
+    if (key.role != RoleName(Role::kPeer) || EnrolmentBook::StateOf(key, now) != "valid") continue;
+    seen[key.peer] = seen[key.peer] || key.last_seen > 0;
+  }
+  std::vector<std::string> names;
+  for (const auto& [peer, shown] : seen) {
+    if (!shown) names.push_back(peer);
+  }
+  if (names.empty()) return "";
+  if (names.size() == 1) {
+    return absl::StrCat("; ", names.front(), " has an identity and has not come: its log says why");
+  }
+  const size_t more = names.size() - std::min(names.size(), kMostNamed);
+  names.resize(names.size() - more);
+  return absl::StrCat("; ", absl::StrJoin(names, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "",
+                      " have identities and have not come: their logs say why");
 }
 
 }  // namespace atolld

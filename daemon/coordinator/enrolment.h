@@ -1,8 +1,9 @@
-// Enrolment: the coordinator's calls that are about certificates - Enrol, Renew, what a token leads
-// to (Describe), the tokens that operators hand out, and the keys that they see and revoke.
+// Enrolment: serves the coordinator's calls that concern certificates: Enrol, Renew, Describe
+// (which describes the run of a token), and the calls with which operators make, list and revoke
+// tokens and list and revoke keys.
 //
-// Whatever a call changes is durable before it is answered. Loop thread; signing takes well below a
-// millisecond.
+// The changes of a call are durable before the call is answered. Used on the loop thread; signing
+// takes well below a millisecond.
 #pragma once
 
 #include <cstdint>
@@ -27,26 +28,34 @@ namespace atolld {
 class Enrolment {
  public:
   struct Source {
-    std::string address;              // of the coordinator, for tokens
-    std::vector<std::string> others;  // of the run's other ones, for tokens too
+    std::string address;  // the coordinator's address, written into tokens
+    // Addresses of the run's other coordinators, written into tokens.
+    std::vector<std::string> others;
     std::string model_kind;
-    double signatures_per_second = 50;  // for all that join or renew together
-    // Makes the update durable, then calls back on the loop; in the order of the calls.
+    double signatures_per_second = 50;  // the rate for all callers together that join or renew
+    // Reports whether an update could be stored now (see Outbox::Try). It is called before a token
+    // is made and before a token or a key is revoked.
+    std::function<void(std::function<void(absl::Status)>)> try_store;
+    // Makes the update durable, then calls back on the loop. Updates are stored in the order of the
+    // calls.
     std::function<void(RunUpdate, Task)> store;
-    // The same with keys revoked in the book: whoever shows one is told, cut and refused.
+    // Does the same for an update that revokes keys. Callers that have shown a revoked key then get
+    // an error, are cut off, and are refused from then on. `said` is the line about it in the run's
+    // events.
     std::function<void(RunUpdate, const std::string& said, Task)> revoke;
-    std::function<std::vector<Identity>()> here;  // of the Sessions that go on
+    std::function<std::vector<Identity>()> here;  // the identities of the peers with a live Session
     std::function<bool(const std::string& peer)> evicted;
     std::function<std::string()> run_id;
-    std::function<v1::RunDescription()> describe;  // all but the role
+    std::function<v1::RunDescription()> describe;  // the whole description except the role
   };
 
-  // `authority` may be null: then every call is FAILED_PRECONDITION. It and `book` outlive this.
+  // If `authority` is null, every call fails with FAILED_PRECONDITION. `authority` and `book` must
+  // outlive this object.
   Enrolment(Env env, Authority* authority, EnrolmentBook& book, Source source);
   ~Enrolment();  // cancels all calls
 
-  // True if the method is one of these; then the call is taken.
-  // Who asks too often is RESOURCE_EXHAUSTED, and none of it is read.
+  // Takes the call and returns true if the method is one of those named above. A caller that asks
+  // too often gets RESOURCE_EXHAUSTED, and its request is not read.
   bool Accept(const std::string& method, std::unique_ptr<Call>* call);
 
  private:
@@ -55,6 +64,8 @@ class Enrolment {
   void Purge();
   absl::Status CheckPace(const std::string& method, const std::optional<Identity>& caller);
   void OnRequest(uint64_t id, const std::string& method, const Frame& frame);
+  // Runs `then` if the store takes updates now; otherwise answers with the store's error.
+  void IfStored(const Answer& answer, Task then);
   void Handle(const std::string& method, const Frame& frame, const std::optional<Identity>& caller,
               const Answer& answer);
   void DescribeRun(const Identity& caller, const Answer& answer) const;
@@ -84,5 +95,10 @@ class Enrolment {
   std::map<uint64_t, std::unique_ptr<Call>> calls_;
   CallbackGuard guard_;
 };
+
+// Returns a text such as "; p3 has an identity and has not come: its log says why" that names the
+// peers that have never connected to this coordinator with their identities, or "" if all have. It
+// is appended to the reason why a run has not begun.
+std::string NotHereYet(const EnrolmentBook& book, absl::Time now);
 
 }  // namespace atolld

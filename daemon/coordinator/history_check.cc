@@ -16,8 +16,8 @@ constexpr uint32_t kPage = 256;  // headers
 
 using Headers = std::vector<v1::EntryHeader>;
 
-// Why the stored checkpoint cannot be built on; OK: it can, or there is none. Other errors than
-// DATA_LOSS: the store cannot be read.
+// Returns DATA_LOSS with the reason why the stored checkpoint cannot be used; OK if it can, or if
+// there is none. Other errors mean that the store cannot be read.
 absl::Status CheckStoredCheckpoint(Store& store, const StoredRun& run) {
   const HistoryCheckpoint& checkpoint = run.checkpoint;
   const std::string genesis = ToBytes(GenesisDigest(*run.genesis));
@@ -33,7 +33,7 @@ absl::Status CheckStoredCheckpoint(Store& store, const StoredRun& run) {
     return absl::OkStatus();
   }
   return absl::DataLossError(absl::StrCat("the checkpoint of version ", checkpoint.version,
-                                          " is not of the header that is there"));
+                                          " does not belong to the header that is there"));
 }
 
 // Walks the chain, page by page.
@@ -106,7 +106,7 @@ absl::StatusOr<HistoryCheck> CheckHistory(Store& store, HistoryExtent extent, St
   const bool whole = extent == HistoryExtent::kWhole || !fits.ok();
   HistorySummary checked = whole ? HistorySummary() : HistorySummary(run->checkpoint);
   ChainCheck chain(*run, checked);
-  // The last page is left to whoever runs: its newest header is needed.
+  // The last page is left to the caller, which needs its newest header.
   while (true) {
     ASSIGN_OR_RETURN(Headers page, store.ReadHeaders(chain.version() + 1, kPage));
     if (page.empty()) break;

@@ -1,8 +1,10 @@
-// The check of a store's history: at a coordinator's start from the checkpoint on, and whole where
-// the checkpoint does not fit, or where an operator asks for it.
+// Checks the history in a store. When a coordinator starts, the check begins at the stored
+// checkpoint. It covers the whole history if the checkpoint does not match the history or if an
+// operator asks for it.
 //
-// Headers are read and checked a page at a time: memory does not grow with the history, but for the
-// 32 bytes a header of HistorySummary. Blocking; the store is used by nobody else.
+// Headers are read and checked a page at a time, so memory does not grow with the history, except
+// for the 32 bytes of each header in HistorySummary. Blocks. Nothing else may use the store during
+// the check.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +19,22 @@
 namespace atolld {
 
 struct HistoryCheck {
-  uint64_t headers = 0;  // that were read and checked
-  // Why the stored checkpoint is not believed; then all headers were checked. Empty: it fits, or
-  // there is none.
+  uint64_t headers = 0;  // the number of headers read and checked
+  // The reason why the stored checkpoint was not trusted and all headers were checked. Empty if the
+  // checkpoint matches or if there is none.
   std::string unfit;
-  // To be stored, proof excluded: what was checked here has grown beyond the stored checkpoint.
+  // The checkpoint to store, without its proof, if the check went beyond the stored checkpoint.
   std::optional<HistoryCheckpoint> renewal;
-  Digest renewal_digest = {};  // that its proof is over
+  Digest renewal_digest = {};  // the digest that the proof of `renewal` has to sign
 };
 
 enum class HistoryExtent { kSinceCheckpoint, kWhole };
 
-// Checks what `run`, as the store has loaded it, says of its history, and fills in run->headers:
-// those after run->checkpoint, a few. The checkpoint is moved on, or dropped, accordingly.
-// DATA_LOSS: the headers are no valid chain from the genesis (or from the checkpoint) on, a header
-// is missing outside run->gaps, or the seal does not close the chain.
+// Checks what `run`, as loaded from the store, says about its history, and fills in run->headers
+// with the few headers after run->checkpoint. run->checkpoint is replaced by a later one, or
+// dropped if it does not match. Fails with DATA_LOSS if the headers are not a valid chain from the
+// genesis or the checkpoint on, if a header is missing outside run->gaps, or if the seal does not
+// close the chain.
 absl::StatusOr<HistoryCheck> CheckHistory(Store& store, HistoryExtent extent, StoredRun* run);
 
 }  // namespace atolld

@@ -12,16 +12,16 @@ namespace {
 
 constexpr char kMeasure[] = "/atolld.v1.Membership/Measure";
 
-// Calls that are refused are there until their callers have heard it.
+// Refused calls exist until their callers have received the refusal.
 constexpr size_t kMostMeasureCalls = 64;
 
-// One look at a machine measures a few times, with more bytes each time.
+// One check of a machine measures a few times, with more bytes each time.
 constexpr double kMeasuresPerSecond = 0.1;
 constexpr double kMeasuresAtOnce = 12;
 
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
-// Ahead of the network, so that a slow line does not have all bytes lie here.
+// How far to be ahead of the network, so that a slow line does not make all bytes wait in memory.
 constexpr size_t kMostAhead = size_t{256} << 10;
 
 }  // namespace
@@ -74,11 +74,11 @@ absl::Status LineMeasure::Check(const std::optional<Identity>& caller) {
   }
   if (measured_) {
     return absl::ResourceExhaustedError(
-        "another machine measures its line just now; try again in a few seconds");
+        "another machine is measuring its line; try again in a few seconds");
   }
   if (pace_.Allow(executor_.Now(), caller ? caller->id : "")) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat(caller ? Describe(*caller) : "whoever asks in plain text",
+      absl::StrCat(caller ? Describe(*caller) : "a caller in plain text",
                    " has measured its line too often; try again in a minute"));
 }
 

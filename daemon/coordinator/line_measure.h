@@ -1,9 +1,9 @@
-// LineMeasure: the coordinator's side of Measure - how fast a machine's line to it is, before that
-// machine fetches or sends anything for the run.
+// LineMeasure: the coordinator's side of Measure, which finds out how fast a machine's line to the
+// coordinator is before that machine fetches or sends anything for the run.
 //
-// Law: one machine measures at a time, at most kMostBytes each way and for kPatience, so that the
-// line of a coordinator, which all Sessions share, is busy with it for seconds at most. Whoever has
-// measured often of late is refused. What comes is counted and dropped. Loop thread.
+// Law: one machine measures at a time, with at most kMostBytes in each direction and for at most
+// kPatience, because all Sessions share the coordinator's line. A caller that has measured too
+// often lately is refused. The bytes that arrive are counted and dropped. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,29 @@ namespace atolld {
 class LineMeasure {
  public:
   static constexpr uint64_t kMostBytes = uint64_t{8} << 20;
-  static constexpr size_t kMostPayload = size_t{64} << 10;  // of a message
+  static constexpr size_t kMostPayload = size_t{64} << 10;  // the most payload bytes of one message
   static constexpr absl::Duration kPatience = absl::Seconds(10);
 
-  // `admits`: whether a caller with this identity may measure. Not asked in plain text.
+  // `admits` returns OK if a caller with this identity may measure. It is not called if connections
+  // are plain text.
   LineMeasure(Executor& executor, std::function<absl::Status(const Identity&)> admits);
   ~LineMeasure();  // cancels all calls
 
-  // True if it is the method; then the call is taken. RESOURCE_EXHAUSTED: another one measures, or
-  // this one has measured too often; INVALID_ARGUMENT: more bytes than are allowed or were said.
+  // Takes the call and returns true if the method is Measure. The call fails with
+  // RESOURCE_EXHAUSTED if another caller is measuring or this caller has measured too often, and
+  // with INVALID_ARGUMENT if the caller sends or asks for more bytes than are allowed or than it
+  // announced.
   bool Accept(const std::string& method, std::unique_ptr<Call>* call);
 
  private:
-  // The one that measures.
+  // The caller that is measuring now.
   struct Measured {
     uint64_t id = 0;
-    bool begun = false;                     // it has said how much
-    uint64_t up_left = 0;                   // that it has not sent yet
-    uint64_t down_left = 0;                 // that was not sent to it yet
-    std::optional<absl::Time> first, last;  // of its bytes
+    // True once the caller has announced how many bytes it will send and receive.
+    bool begun = false;
+    uint64_t up_left = 0;                   // the announced bytes that it has not sent yet
+    uint64_t down_left = 0;                 // the requested bytes that were not sent to it yet
+    std::optional<absl::Time> first, last;  // the times at which its first and last bytes arrived
     bool answering = false;
   };
 

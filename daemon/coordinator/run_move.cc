@@ -12,7 +12,7 @@
 namespace atolld {
 namespace {
 
-// Rows that are written in one go: some transactions' worth, and little memory.
+// Rows that are written in one call: some transactions' worth, with little memory.
 constexpr size_t kMostRows = 1000;
 constexpr size_t kMostBytes = size_t{4} << 20;
 
@@ -24,7 +24,7 @@ std::vector<absl::string_view> AllTables() {
   return tables;
 }
 
-// What the rows of a table add up to, in their order.
+// A digest over the rows of a table, in their order.
 class TableSum {
  public:
   explicit TableSum(absl::string_view table) : digest_(table) {}
@@ -216,7 +216,7 @@ class Move {
     if (rows == copied.rows && sum.Finish() == copied.digest) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(to_.where(), ": of the ", copied.rows, " rows of ",
                                             table, " that were written, ", rows,
-                                            " are there, or they are others"));
+                                            " are there, or they differ"));
   }
 
   absl::Status CheckCopy() {

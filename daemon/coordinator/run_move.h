@@ -1,10 +1,12 @@
-// A run moved from one store to another: copied, checked, and never in two stores at a time.
+// Moves a run from one store to another: copies and checks it, so that a coordinator can never run
+// it from both stores.
 //
 // Law: at every instant a coordinator may work with at most one of the two stores. First the target
-// is marked as arriving, then it gets the rows, which are read again and compared, and every header
-// is checked there. Then the source is marked as moved, and only then the target's mark goes. Cut
-// short at any instant, the same call again ends the move; until the source is marked, it also goes
-// on as it was. Blocking; both stores are held by whoever calls, and nobody else works with them.
+// is marked as arriving. Then the rows are written to the target, read back and compared, and every
+// header is checked in the target. Then the source is marked as moved, and finally the target's
+// mark is removed. If the move is interrupted at any instant, the same call completes it; until the
+// source is marked, the run may also continue at the source. Blocks. The caller owns both stores,
+// and nothing else may use them during the move.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +22,11 @@
 namespace atolld {
 
 struct MoveOrder {
-  std::string run_id;  // the run that is meant; empty: whichever the source holds
-  std::string move;    // a name that no other move has
+  std::string run_id;  // the run to move; if empty, the run that the source holds
+  std::string move;    // a unique name of this move
   absl::Time now;
-  // What is being done, and how much of it: headers. `total` is 0 where it is not counted.
+  // Called with the name of the step under way and the number of headers that it has done. `total`
+  // is 0 if the total is not known.
   std::function<void(absl::string_view doing, uint64_t done, uint64_t total)> on_progress;
 };
 
@@ -31,19 +34,21 @@ struct MoveReport {
   std::string run_id;
   uint64_t version = 0;
   uint64_t headers = 0;
-  uint64_t rows = 0;   // with the headers
-  uint64_t bytes = 0;  // of their values
+  uint64_t rows = 0;   // the number of rows, headers included
+  uint64_t bytes = 0;  // the bytes of the rows' values
 };
 
-// NOT_FOUND: the source holds no run. ALREADY_EXISTS: the target holds one, other than the same run
-// of before that was moved away from there. FAILED_PRECONDITION: it is another run than the one
-// that is meant, or a mark stands against it. DATA_LOSS: the source's history is broken, or the
-// copy is not what was copied. Else as the stores'.
+// Fails with NOT_FOUND if the source holds no run; with ALREADY_EXISTS if the target holds a run,
+// unless that is an earlier state of the same run that was moved away from the target; with
+// FAILED_PRECONDITION if the source holds a run other than order.run_id or if a mark forbids the
+// move; with DATA_LOSS if the source's history is broken or the copy differs from the source. It
+// also fails with the errors of the two stores.
 absl::StatusOr<MoveReport> MoveRun(TableStore& from, TableStore& to, const MoveOrder& order);
 
-// Takes the mark from a store. From one whose run has moved, so that a coordinator works with what
-// it held then; from one whose copy is not whole, together with that copy. The mark that was there.
-// FAILED_PRECONDITION: there is none.
+// Removes the mark from a store and returns it. If the mark says that the run has moved away, a
+// coordinator may then work with the state that the store held at the move. If the mark says that
+// the store holds an incomplete copy, the copy is removed with the mark. Fails with
+// FAILED_PRECONDITION if there is no mark.
 absl::StatusOr<v1::StoreMark> UndoMove(TableStore& store);
 
 }  // namespace atolld

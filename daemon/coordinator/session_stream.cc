@@ -11,11 +11,11 @@
 namespace atolld {
 namespace {
 
-// What a peer that does not read may make the coordinator hold for it. Above this it is dropped,
-// and learns what it missed from the next Welcome.
+// The most that the coordinator holds for a peer that does not read. Above this the peer is
+// dropped, and learns what it missed from the next Welcome.
 constexpr size_t kMostUnsent = size_t{16} << 20;
 
-// For what was sent before the end to go. Whoever has not read it by then holds it here no longer.
+// The time for the messages sent before the end. What is not read by then is dropped.
 constexpr absl::Duration kLastWords = absl::Seconds(30);
 
 }  // namespace
@@ -26,8 +26,10 @@ SessionStream::SessionStream(Env env, std::unique_ptr<Call> call, absl::Duration
       call_(std::move(call)),
       events_(std::move(events)),
       pace_(messages_per_second, 2 * messages_per_second) {
-  call_->Start({guard_.Wrap([this](const Frame& frame) { OnFrame(frame); }), nullptr,
-                guard_.Wrap([this](const absl::Status&) { OnClosed(); })});
+  Call::Events heard;
+  heard.on_frame = guard_.Wrap([this](const Frame& frame) { OnFrame(frame); });
+  heard.on_closed = guard_.Wrap([this](const absl::Status&) { OnClosed(); });
+  call_->Start(std::move(heard));
   call_->Read();
   env_.executor.RunAfter(hello_timeout, guard_.Wrap([this] {
     if (!said_hello_) End(absl::DeadlineExceededError("no Hello came"));
@@ -101,7 +103,7 @@ absl::Status SessionStream::CheckCaller(const v1::Hello& hello) const {
   const Role role = hello.role() == kAggregatorRole ? Role::kAggregator : Role::kPeer;
   if (hello.peer() == caller->id && role == caller->role) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
-      "the certificate is of ", Describe(*caller), ", and the Hello of ", RoleName(role), " ",
+      "the certificate is for ", Describe(*caller), ", and the Hello is from ", RoleName(role), " ",
       hello.peer().substr(0, 64), ": [peer] id and role must be the certificate's"));
 }
 

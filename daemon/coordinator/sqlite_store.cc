@@ -114,20 +114,20 @@ RowColumns SqliteStatement::Row() const {
 }
 
 constexpr char kFile[] = "/coordinator.db";
-// How long a transaction waits for somebody else's, such as that of a `sqlite3` at a terminal.
+// How long a transaction waits for another process's, such as that of a `sqlite3` at a terminal.
 constexpr int kPatienceMilliseconds = 10000;
 
 constexpr size_t kLongestPath = 500;  // SQLite's 512, less what it adds for its journal
 
-// The columns of the one row of kRunTable: a single value each, and what each is at the beginning.
+// The columns of the only row of kRunTable, a single value each, and their initial values.
 constexpr const char* kValues[] = {"spec",       "epoch",   "started",       "genesis",
                                    "lease_next", "control", "control_reason"};
 constexpr char kNoValues[] =
     "UPDATE run SET spec = NULL, epoch = 0, started = 0, genesis = NULL, lease_next = 0, "
     "control = 0, control_reason = x''";
 
-// A checkpoint of before lacks what is counted from here on: the next start makes one of all
-// headers.
+// An earlier checkpoint lacks what is counted from this version on; the next start makes one from
+// all headers.
 constexpr char kSchemaStep8[] = R"(
   DELETE FROM checkpoint;
   DELETE FROM checkpoint_digests;
@@ -139,14 +139,14 @@ constexpr char kSchemaStep8[] = R"(
   PRAGMA user_version = 8;
 )";
 
-// The mark of a store whose run has moved, or has not arrived whole (table_store.h).
+// The mark of a store whose run has moved, or has not arrived completely (table_store.h).
 constexpr char kSchemaStep9[] = R"(
   CREATE TABLE mark (id INTEGER PRIMARY KEY CHECK (id = 1), record BLOB NOT NULL);
   PRAGMA user_version = 9;
 )";
 
-// Each step makes the tables of one schema version from those of the version before it, an empty
-// file first. A step that was released never changes.
+// Each step makes the tables of one schema version from those of the version before; the first
+// begins with an empty file. A released step never changes.
 constexpr const char* kSchemaSteps[] = {
     R"(
   CREATE TABLE run (
@@ -208,15 +208,15 @@ constexpr const char* kSchemaSteps[] = {
     kSchemaStep8, kSchemaStep9};
 constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
 
-// Of the tables from which single rows are removed.
+// Returns the key column of a table from which single rows are removed.
 absl::string_view KeyColumn(absl::string_view table) {
   if (table == "members") return "peer";
   if (table == "checkpoint_digests") return "after";
   return "serial";
 }
 
-// The statement that makes a change, with a parameter for each column of it but for the name of a
-// single value, which is a column of its own here.
+// Returns the statement that makes a change, with a parameter for each of its columns; the name of
+// a single value is not a parameter but a column of this table.
 std::string StatementOf(const RowChange& change) {
   const std::string marks =
       absl::StrJoin(std::vector<absl::string_view>(change.columns.size(), "?"), ", ");
@@ -332,7 +332,7 @@ absl::Status SqliteStore::Copy(Files& files, const std::string& from, const std:
 }
 
 absl::Status SqliteStore::Prepare(const Options& options) {
-  // Whoever reads it elsewhere holds nothing up; for those who would write there is patience.
+  // A reader elsewhere holds nothing up; a writer gets this patience.
   sqlite3_busy_timeout(database_, kPatienceMilliseconds);
   RETURN_IF_ERROR(KeepWriteAheadLog());
   RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
@@ -360,9 +360,9 @@ absl::Status SqliteStore::Prepare(const Options& options) {
   return status;
 }
 
-// Without one, a commit is neither durable nor atomic as synchronous = FULL has it here. Some file
-// systems have no locks or no shared memory for it, and SQLite then keeps the mode that it had.
-// Where only the shared memory is missing, one process can have a log that no other can read.
+// Without a write-ahead log a commit is neither durable nor atomic as synchronous = FULL requires.
+// Some file systems have no locks or no shared memory for it, and SQLite then keeps its former
+// mode. If only the shared memory is missing, one process can have a log that no other can read.
 absl::Status SqliteStore::KeepWriteAheadLog() {
   absl::Status status;
   std::string mode;
@@ -423,7 +423,7 @@ absl::Status SqliteStore::Write(const std::vector<RowChange>& changes) {
   return absl::OkStatus();
 }
 
-// Its one row has a column for each single value.
+// The only row of the table has a column for each single value.
 absl::Status SqliteStore::WriteValue(const RowChange& change) {
   if (change.kind == RowChange::Kind::kClear) return Execute(kNoValues);
   const std::string& name = std::get<std::string>(change.columns[0]);

@@ -1,7 +1,9 @@
-// SqliteStore: the Store of production, one SQLite database in WAL mode with synchronous=FULL.
+// SqliteStore: the Store used in production. It is one SQLite database in WAL mode with
+// synchronous=FULL.
 //
-// One coordinator at a time works with it: whoever opens it holds the folder's lock
-// (posix_folder_lock.h). Others may read and copy it meanwhile, which never holds up a commit.
+// One coordinator at a time works with it: the process that opens it holds the folder's lock
+// (posix_folder_lock.h). Other processes may read and copy the database meanwhile, which never
+// delays a commit. Its calls block. Used by one thread.
 #pragma once
 
 #include <memory>
@@ -20,36 +22,41 @@ namespace atolld {
 class SqliteStore final : public TableStore {
  public:
   struct Options {
-    uint32_t most_pages = 0;  // of the database, 4 KiB each; 0: as many as the disk holds
+    // The largest size of the database, in pages of 4 KiB; 0 means no limit.
+    uint32_t most_pages = 0;
   };
 
-  // Opens or makes `directory`/coordinator.db. Errors name the file. UNAVAILABLE: another process
-  // has it open. FAILED_PRECONDITION: a newer release wrote it. DATA_LOSS: it is no such database.
-  // RESOURCE_EXHAUSTED: no space.
+  // Opens or makes `directory`/coordinator.db. Errors name the file. Fails with UNAVAILABLE if
+  // another process has it open, with FAILED_PRECONDITION if a newer release wrote it, with
+  // DATA_LOSS if it is not a coordinator's database, and with RESOURCE_EXHAUSTED if there is no
+  // space.
   static absl::StatusOr<std::unique_ptr<TableStore>> Open(Files& files,
                                                           const std::string& directory);
   static absl::StatusOr<std::unique_ptr<TableStore>> Open(Files& files,
                                                           const std::string& directory,
                                                           const Options& options);
 
-  // Makes `to`/coordinator.db, which is not there yet, a copy of `from`/coordinator.db as it is at
-  // one instant, also while a coordinator commits to it. Durable when it returns; a copy that
-  // failed may leave a part of the file. NOT_FOUND: nothing to copy. ALREADY_EXISTS: `to` has one.
-  // UNAVAILABLE: its coordinator is on a file system that lets nobody else read. Blocks.
+  // Copies `from`/coordinator.db, in its state at one instant, to `to`/coordinator.db, which must
+  // not exist yet. A coordinator may commit to the source meanwhile. The copy is durable when this
+  // returns; if it fails, a part of the file may be left. Fails with NOT_FOUND if there is nothing
+  // to copy, with ALREADY_EXISTS if `to` has a database, and with UNAVAILABLE if a coordinator has
+  // the source open on a file system where other processes cannot read it. Blocks.
   static absl::Status Copy(Files& files, const std::string& from, const std::string& to);
 
   ~SqliteStore() override;
   SqliteStore(const SqliteStore&) = delete;
   SqliteStore& operator=(const SqliteStore&) = delete;
 
-  // Whether its run is there: FAILED_PRECONDITION as Load, the rest as Copy. Only reads. Blocks.
+  // Returns OK if a coordinator may work with the store, that is, if it has no mark. Fails with
+  // FAILED_PRECONDITION if it has one (see TableStore::Load), and otherwise with the errors of
+  // Copy. Changes nothing in the store. Blocks.
   static absl::Status CheckUnmarked(Files& files, const std::string& directory);
 
-  // The name of the database in a directory.
+  // Returns the path of the database in a directory.
   static std::string PathIn(const std::string& directory);
 
   absl::Status Apply(const RunUpdate& update) override;
-  // All, in one transaction.
+  // Applies all the updates in one transaction.
   absl::StatusOr<size_t> ApplyFirst(absl::Span<const RunUpdate* const> updates) override;
   absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;
   std::string where() const override { return path_; }
@@ -62,10 +69,10 @@ class SqliteStore final : public TableStore {
  private:
   SqliteStore(std::string path, sqlite3* database);
 
-  // Opened and not prepared: nothing is written there.
+  // Opens the database without preparing it, so that nothing is written to it.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> OpenAsItIs(Files& files,
                                                                  const std::string& directory);
-  absl::Status Prepare(const Options& options);  // pragmas and schema
+  absl::Status Prepare(const Options& options);  // sets the pragmas and makes the schema
   absl::Status KeepWriteAheadLog();
   absl::Status Execute(const char* sql);
   absl::Status Write(const std::vector<RowChange>& changes);

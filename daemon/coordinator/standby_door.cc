@@ -25,9 +25,11 @@ void StandbyDoor::Refuse(std::unique_ptr<Call> call) {
   const uint64_t id = ++last_call_;
   Call& taken = *(calls_[id] = std::move(call));
   // Later: a call is not destroyed from inside its own callback.
-  taken.Start({nullptr, nullptr, guard_.Wrap([this, id](const absl::Status&) {
-                 env_.executor.Post(guard_.Wrap([this, id] { calls_.erase(id); }));
-               })});
+  Call::Events events;
+  events.on_closed = guard_.Wrap([this, id](const absl::Status&) {
+    env_.executor.Post(guard_.Wrap([this, id] { calls_.erase(id); }));
+  });
+  taken.Start(std::move(events));
   const std::string leader = leader_();
   taken.Finish(absl::UnavailableError(
       leader.empty() ? "this coordinator is not the leader, and none is known yet"

@@ -1,8 +1,8 @@
-// StandbyDoor: what a coordinator that does not lead answers to whoever calls it: "not the leader",
-// and who is.
+// StandbyDoor: answers the callers of a coordinator that does not lead. The answer says so and
+// names the leader.
 //
-// Every call is UNAVAILABLE, so that a peer or a command goes on to the next address that it knows.
-// Nothing of a call is read. Loop thread.
+// Every call fails with UNAVAILABLE, so that a peer or a command tries the next address that it
+// knows. No frame of a call is read. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@ namespace atolld {
 
 class StandbyDoor {
  public:
-  // `leader`: the address of who leads, as it is known at each call; empty: nobody does.
+  // `leader` is called for each call and returns the leader's address, or an empty text if no
+  // leader is known.
   StandbyDoor(Env env, std::function<std::string()> leader);
   ~StandbyDoor();  // stops listening and breaks all calls
 
-  // Errors as Transport::Listen.
+  // Fails with the errors of Transport::Listen.
   absl::Status Listen(const std::string& address);
 
  private:
@@ -31,7 +32,7 @@ class StandbyDoor {
   Env env_;
   const std::function<std::string()> leader_;
   uint64_t last_call_ = 0;
-  std::map<uint64_t, std::unique_ptr<Call>> calls_;  // until they end
+  std::map<uint64_t, std::unique_ptr<Call>> calls_;  // the refused calls that have not ended yet
   std::unique_ptr<Listener> listener_;
   CallbackGuard guard_;
 };

@@ -30,10 +30,10 @@ void Remove(const std::string& serial, std::vector<Record>* records) {
                  records->end());
 }
 
-// A full disk is mended by a person; once a second is soon enough for them.
+// A person has to make room on a full disk; once a second is soon enough for that.
 constexpr absl::Duration kRetryFullDisk = absl::Seconds(1);
 
-// Updates of one transaction: enough that a crowd that joins does not wait for a sync each.
+// Updates in one transaction: enough that a crowd that joins does not wait for a sync each.
 constexpr size_t kMostTogether = 256;
 
 }  // namespace
@@ -118,6 +118,31 @@ void Outbox::Push(RunOutput output, Task done) {
   Pump();
 }
 
+void Outbox::Try(RunUpdate nothing, std::function<void(absl::Status)> told) {
+  if (closed_) {
+    env_.executor.Post(
+        guard_.Wrap([told = std::move(told), why = stalled_] { told(absl::AbortedError(why)); }));
+    return;
+  }
+  RunOutput output;
+  output.update = std::move(nothing);
+  items_.push_back(
+      {std::make_shared<const RunOutput>(std::move(output)), nullptr, false, std::move(told)});
+  Pump();
+}
+
+// Ends the tries that wait for the store; everything else stays in its order.
+void Outbox::EndTries(const absl::Status& why) {
+  for (auto item = items_.begin(); item != items_.end();) {
+    if (item->told == nullptr || item->durable) {
+      ++item;
+      continue;
+    }
+    env_.executor.Post(guard_.Wrap([told = std::move(item->told), why] { told(why); }));
+    item = items_.erase(item);
+  }
+}
+
 void Outbox::Pump() {
   if (pumping_) return;  // a delivery may push; the loop below takes it in its turn
   pumping_ = true;
@@ -128,6 +153,10 @@ void Outbox::Pump() {
     }
     const Item item = std::move(items_.front());
     items_.pop_front();
+    if (item.told) {
+      item.told(absl::OkStatus());
+      continue;
+    }
     deliver_(*item.output);
     if (item.done) item.done();
   }
@@ -164,6 +193,13 @@ void Outbox::OnPersisted(const absl::StatusOr<size_t>& applied) {
     return;
   }
   const absl::Status& status = applied.status();
+  EndTries(status);
+  const bool waits =
+      std::any_of(items_.begin(), items_.end(), [](const Item& item) { return !item.durable; });
+  if (absl::IsResourceExhausted(status) && !waits) {
+    storing_ = false;  // nothing is held back: only a try has failed
+    return Pump();
+  }
   if (absl::IsResourceExhausted(status)) {
     if (stalled_.empty()) env_.log.Error(absl::StrCat("the run stands still: ", status.message()));
     stalled_ = std::string(status.message());
@@ -171,6 +207,7 @@ void Outbox::OnPersisted(const absl::StatusOr<size_t>& applied) {
     return;
   }
   if (absl::IsAborted(status)) {
+    closed_ = true;
     stalled_ = std::string(status.message());
     env_.log.Warning(absl::StrCat("nothing is decided here any more: ", stalled_));
     return;

@@ -1,5 +1,5 @@
-// What the coordinator remembers over its own death (Store), and the Outbox, which lets nothing of
-// the run take effect before it is remembered.
+// Store keeps the run durably, so that it survives the coordinator's process. The Outbox lets an
+// output of the run take effect only after it has been stored.
 #pragma once
 
 #include <cstdint>
@@ -19,40 +19,44 @@
 
 namespace atolld {
 
-// Law: once Apply has returned OK the update is durable, all of it; if it fails nothing of it is.
-// Blocking: called from the pool, one call at a time (Load before the loop runs).
+// Law: once Apply has returned OK, the whole update is durable; if it fails, no part of the update
+// is. Its calls block. They run on the pool, one at a time, except for Load, which is called before
+// the loop runs.
 class Store {
  public:
   virtual ~Store() = default;
 
-  // All that was stored but headers, which ReadHeaders tells; a new store gives a StoredRun without
-  // a spec. DATA_LOSS: what is there cannot be read.
+  // Returns everything that was stored except the headers, which ReadHeaders returns. A new store
+  // returns a StoredRun without a spec. Fails with DATA_LOSS if the stored data cannot be read.
   virtual absl::StatusOr<StoredRun> Load() = 0;
 
-  // RESOURCE_EXHAUSTED: no space; the same update may be applied again later. ABORTED: another
-  // coordinator leads the run by now; whoever owns the store ends this one's part. Other errors:
-  // the store is not to be trusted any longer.
+  // Fails with RESOURCE_EXHAUSTED if there is no space; the same update may be applied again later.
+  // Fails with ABORTED if another coordinator has become the leader of the run; the owner of the
+  // store must then stop acting as the coordinator. After any other error the store must not be
+  // trusted any longer.
   virtual absl::Status Apply(const RunUpdate& update) = 0;
 
-  // The first ones of these, in their order: how many are durable now. At least one is, or it fails
-  // as Apply does, and none is. A store for which several cost no more than one takes them
+  // Applies one or more of these updates, from the first on and in order, and returns how many it
+  // applied; these are durable. If the first update cannot be applied, fails with the error of
+  // Apply, and no update is durable. A store that can apply several at the cost of one applies them
   // together.
   virtual absl::StatusOr<size_t> ApplyFirst(absl::Span<const RunUpdate* const> updates);
 
-  // At most `limit` headers from version `first` on, ascending.
+  // Returns at most `limit` headers from version `first` on, by ascending version.
   virtual absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first,
                                                                    uint32_t limit) = 0;
 
-  // Where it lies, for messages.
+  // Returns the store's location, for messages.
   virtual std::string where() const = 0;
 };
 
-// A Store without a disk, for tests and simulations. What it holds outlives it, as a disk would.
+// A Store without a disk, for tests and simulations. Its contents are in `disk`, which may outlive
+// it as a real disk would.
 class MemoryStore final : public Store {
  public:
   struct Disk {
-    StoredRun run;       // with all headers
-    absl::Status fails;  // what Apply returns, if not OK
+    StoredRun run;       // the stored run, with all headers
+    absl::Status fails;  // the error that Apply returns; OK means that Apply works
     uint64_t updates = 0;
   };
 
@@ -67,40 +71,51 @@ class MemoryStore final : public Store {
   const std::shared_ptr<Disk> disk_;
 };
 
-// Makes each of the run's outputs durable, then lets it take effect, strictly in order. Those that
-// have come while the store was at work are stored together.
+// Makes each output of the run durable and then lets it take effect, strictly in order. Outputs
+// that arrive while the store is busy are stored together.
 //
-// Law: nothing of an output reaches a peer before its update is durable, and no later output
-// overtakes an earlier one. A full disk holds everything back, and is tried again every second; a
-// store that another coordinator has taken over holds everything back for good; any other failure
-// of the store ends the process: what was promised could no longer be kept. Loop thread; the store
-// runs on the pool.
+// Law: no part of an output reaches a peer before its update is durable, and no output overtakes an
+// earlier one. While the disk is full, all outputs wait, and the store is tried again every second.
+// Once another coordinator has taken over the store, no output takes effect any more. Any other
+// failure of the store ends the process, because promises already made could no longer be kept.
+// Used on the loop thread; the store runs on the pool.
 class Outbox {
  public:
   using Deliver = std::function<void(const RunOutput&)>;
 
   Outbox(Env env, std::shared_ptr<Store> store, Deliver deliver);
 
-  // Never delivers from inside the call if there is something to store. `done` runs right after the
-  // output has taken effect.
+  // Queues an output. It is never delivered from inside this call if it has something to store.
+  // `done` runs immediately after the output has taken effect.
   void Push(RunOutput output, Task done = nullptr);
 
-  // Runs `work` on the pool between two updates, so that it may use the store, then `done` on the
-  // loop.
+  // Stores `nothing`, an update that changes nothing, after everything that was pushed before, and
+  // passes the result to `told`. OK means that the store takes updates now. Otherwise the result is
+  // RESOURCE_EXHAUSTED or ABORTED; on a full disk it comes within a second, when the store is tried
+  // again. The update itself is not tried again, because a caller must learn immediately, before
+  // anything is decided, that its request cannot be stored. `told` runs on the loop, never inside
+  // this call.
+  void Try(RunUpdate nothing, std::function<void(absl::Status)> told);
+
+  // Runs `work` on the pool while no update is being stored, so that it may use the store, and then
+  // runs `done` on the loop.
   void WithStore(Task work, Task done) { queue_.Run(std::move(work), std::move(done)); }
 
-  // Why nothing takes effect at present; empty while all is well.
+  // Returns the reason why outputs do not take effect at present; empty if they do.
   const std::string& stalled() const { return stalled_; }
 
  private:
   struct Item {
-    std::shared_ptr<const RunOutput> output;  // a job of the pool may outlive this object
+    // It is shared because a job on the pool may outlive this object.
+    std::shared_ptr<const RunOutput> output;
     Task done;
     bool durable = false;
+    std::function<void(absl::Status)> told{};  // set only by Try
   };
 
   void Pump();
   void Persist();
+  void EndTries(const absl::Status& why);
   void OnPersisted(const absl::StatusOr<size_t>& applied);
 
   Env env_;
@@ -110,6 +125,7 @@ class Outbox {
   std::deque<Item> items_;
   bool storing_ = false;
   bool pumping_ = false;
+  bool closed_ = false;  // true once nothing is stored any more
   std::string stalled_;
   CallbackGuard guard_;
 };

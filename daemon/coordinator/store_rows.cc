@@ -14,13 +14,13 @@ namespace {
 
 using Kind = RowChange::Kind;
 
-// The names of single values: stores keep them, so they never change.
+// The names of single values; stores keep them, so they never change.
 constexpr char kSpec[] = "spec", kEpoch[] = "epoch", kStarted[] = "started", kGenesis[] = "genesis",
                kLeaseNext[] = "lease_next", kControl[] = "control", kReason[] = "control_reason";
 
 // The third value of a certificate's `revoked`.
 constexpr uint64_t kRevokedForGood = 2;
-// The key of a table that has one row.
+// The key in a table that has one row.
 constexpr uint64_t kOnlyRow = 1;
 
 uint64_t Bits(int64_t value) { return static_cast<uint64_t>(value); }
@@ -53,7 +53,7 @@ void AddCheckpoint(const HistoryCheckpoint& checkpoint, std::vector<RowChange>* 
   rows->push_back({Kind::kReplace, "checkpoint", {kOnlyRow, checkpoint.version, checkpoint.proof}});
 }
 
-// A handful of ranges a peer: writing them all is cheaper than telling what changed.
+// A peer has a handful of ranges: writing them all is cheaper than finding out what changed.
 void AddLeases(const LeaseRecords& leases, std::vector<RowChange>* rows) {
   rows->push_back({Kind::kClear, "leases"});
   for (const LeaseRecord& lease : leases.ranges) {
@@ -270,7 +270,7 @@ const std::map<absl::string_view, Taker>& Takers() {
   return *takers;
 }
 
-// "round 12", "evaluation of version 3", "members: peer-1": what cannot be read.
+// Names the thing that cannot be read: "round 12", "evaluation of version 3", "members: peer-1".
 std::string NameOf(absl::string_view table, const RowColumns& columns) {
   std::string key;
   if (!columns.empty()) {

@@ -1,8 +1,8 @@
-// What a coordinator remembers, as rows of tables: the one form that every durable store keeps,
-// whatever holds the tables.
+// The stored run as rows of tables. Every durable store keeps the run in this form, in a database
+// of any kind.
 //
-// RowsOf tells what an update changes; TakeRow gives a row that was read back to the run. A table's
-// rows are known by their first column. Pure functions, any thread.
+// RowsOf turns an update into changes of rows; TakeRow adds a row that was read back to the run. A
+// row is identified by its first column. Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,41 +19,44 @@ namespace atolld {
 
 using RowValue = std::variant<uint64_t, std::string>;
 
-// The first column is the key: a number or a text, of one kind in a table.
+// The first column is the key. It is a number in all rows of a table, or a text in all of them.
 using RowColumns = std::vector<RowValue>;
 
-// The table "run" holds single values by name: {"epoch", 3}. The others hold records.
+// The table "run" holds single values by name, such as {"epoch", 3}. The other tables hold records.
 inline constexpr char kRunTable[] = "run";
-// Read by range and never as a whole: {version, a serialised EntryHeader}.
+// Its rows are {version, a serialised EntryHeader}. It is read by ranges and never as a whole.
 inline constexpr char kHeaderTable[] = "headers";
 
 struct RowChange {
   enum class Kind {
-    kInsert,      // a row that is not there yet: the update is refused if it is
-    kReplace,     // a row, whether or not it is there
-    kRemove,      // the row of this key, if it is there; `columns` is the key alone
-    kRemoveFrom,  // all rows from this key on
-    kClear,       // all rows of the table; no columns
+    kInsert,      // adds a row; the update is refused if the row exists
+    kReplace,     // writes a row, whether it exists or not
+    kRemove,      // removes the row with this key, if it exists; `columns` is the key alone
+    kRemoveFrom,  // removes all rows from this key on
+    kClear,       // removes all rows of the table; `columns` is empty
   };
   Kind kind;
-  absl::string_view table;  // a literal
+  absl::string_view table;  // points to a string literal
   RowColumns columns = {};
 };
 
-// In the order in which they are to be made; all of them or none.
+// Returns the changes in the order in which they must be made. Either all of them must be made or
+// none.
 std::vector<RowChange> RowsOf(const RunUpdate& update);
 
-// The tables that a load reads, kRunTable first, in this order; not kHeaderTable.
+// Returns the tables that a load reads, in this order, kRunTable first. kHeaderTable is not one of
+// them.
 const std::vector<absl::string_view>& LoadedTables();
 
-// Of those: tables that every update that names them writes anew, all rows of them.
+// Returns true if an update that changes this loaded table writes all its rows anew.
 bool IsWrittenWhole(absl::string_view table);
 
-// A row of such a table, the next by its key. DATA_LOSS: it cannot be read, and the message says
-// what it is.
+// Adds a row of a loaded table to `run`. The rows of a table must come in the order of their keys.
+// Fails with DATA_LOSS if the row cannot be read; the message names the row.
 absl::Status TakeRow(absl::string_view table, const RowColumns& columns, StoredRun* run);
 
-// A row of kHeaderTable. DATA_LOSS: as TakeRow, or it is another version's.
+// Reads a row of kHeaderTable. Fails with DATA_LOSS if the row cannot be read or if the version in
+// the header differs from the key.
 absl::Status TakeHeader(const RowColumns& columns, v1::EntryHeader* header);
 
 }  // namespace atolld

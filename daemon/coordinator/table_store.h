@@ -1,9 +1,9 @@
-// TableStore: a Store as tables of rows, and the mark that says whether a coordinator may work with
-// it.
+// TableStore: a Store made of tables of rows. It may have a mark, which says that a coordinator
+// must not work with it because its run has moved or is only partly copied.
 //
-// Law: a marked store is never loaded. Load says why, and where the run is; what a move needs
-// beside that goes past the mark (ReadTable, WriteRows, ReadHeaders). Blocking; one thread's at a
-// time.
+// Law: Load refuses a marked store; its error says why, and where the run is. The calls that a move
+// needs (ReadTable, WriteRows, ReadHeaders) ignore the mark. Its calls block. Used by one thread at
+// a time.
 #pragma once
 
 #include <functional>
@@ -24,35 +24,36 @@ class TableStore : public Store {
  public:
   using TakeColumns = std::function<absl::Status(const RowColumns&)>;
 
-  // FAILED_PRECONDITION: it is marked.
+  // Fails with FAILED_PRECONDITION if the store is marked (see MarkFault).
   absl::StatusOr<StoredRun> Load() final;
-  // The same, whether or not it is marked.
+  // Loads the run even if the store is marked.
   absl::StatusOr<StoredRun> LoadTables();
 
-  // Gives `take` each row of a table by ascending keys; of kRunTable those whose value was said,
-  // that is, neither zero nor empty. Errors of `take` are passed on.
+  // Passes each row of a table to `take`, by ascending keys. Rows of kRunTable whose value is zero
+  // or empty are left out. Stops at an error of `take` and returns it.
   virtual absl::Status ReadTable(absl::string_view table, const TakeColumns& take) = 0;
 
-  // Nothing: a coordinator may work with it.
+  // Returns the mark, or nullopt if the store is not marked.
   virtual absl::StatusOr<std::optional<v1::StoreMark>> ReadMark() = 0;
-  // Durable when it returns OK. Null takes the mark away. Errors as Apply, and so do the next two.
+  // Sets the mark, or removes it if `mark` is null. The change is durable when this returns OK.
+  // This call and the next two fail with the errors of Apply.
   virtual absl::Status WriteMark(const v1::StoreMark* mark) = 0;
 
-  // Makes these changes, durably. More than one transaction, if there are many: only a marked store
-  // is written so.
+  // Makes these changes durable. If there are many, it may use several transactions, which is safe
+  // only if the store is marked.
   virtual absl::Status WriteRows(const std::vector<RowChange>& changes) = 0;
-  virtual absl::Status RemoveRows() = 0;  // all
+  virtual absl::Status RemoveRows() = 0;  // removes all rows
 
  protected:
-  // What a load needs before it can read.
+  // Called before the run is loaded, for what a store must do before it can be read.
   virtual absl::Status PrepareToRead() { return absl::OkStatus(); }
 };
 
-// Whether a row of kRunTable says anything.
+// Returns true if the value of this row of kRunTable is neither zero nor empty.
 bool IsSaid(const RowColumns& columns);
 
-// FAILED_PRECONDITION: why the store at `where`, which has this mark, is not to be used, and what
-// to do.
+// Returns a FAILED_PRECONDITION error that says why the store at `where`, which has this mark, must
+// not be used, and what to do.
 absl::Status MarkFault(const v1::StoreMark& mark, absl::string_view where);
 
 }  // namespace atolld

@@ -7,7 +7,7 @@
 namespace atolld {
 namespace {
 
-// Far above any run's members; a flood of connections ends here.
+// Far above any run's members; a flood of connections ends at this number.
 constexpr size_t kMostSessions = 32768;
 
 }  // namespace
@@ -41,7 +41,7 @@ bool Throttle::Full(absl::Time now) {
 }
 
 bool CallerThrottle::Allow(absl::Time now, const std::string& caller) {
-  // Whoever has a full bucket is as good as forgotten; a bucket is full after this time.
+  // A caller with a full bucket may be forgotten; a bucket is full after this time.
   const absl::Duration filling = absl::Seconds(burst_ / per_second_);
   if (swept_ == absl::InfinitePast() || now - swept_ >= filling) {
     swept_ = now;

@@ -1,7 +1,8 @@
-// Throttle, CallerThrottle and SessionLimits: how often something may be asked of the coordinator.
+// Throttle, CallerThrottle and SessionLimits limit how often callers may ask the coordinator for
+// something.
 //
-// A token bucket: so many a second over any long time, and `burst` at once after a pause. Pure
-// state; time comes in; one thread.
+// Each is a token bucket: it allows `per_second` over any long time, and `burst` at once after a
+// pause. The caller passes the time. Pure. Used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,14 @@ namespace atolld {
 
 class Throttle {
  public:
-  // Both above zero; `burst` at least one. It begins full.
+  // `per_second` must be above zero, and `burst` at least one. The bucket begins full.
   Throttle(double per_second, double burst);
 
-  // One may be done now, and is counted; or none may.
+  // If an action may be done now, counts it and returns true.
   bool Allow(absl::Time now);
 
-  // Counts one that is done in any case. How long whoever is patient waits before the next.
+  // Counts an action that is done in any case. Returns how long the caller should wait before the
+  // next action in order to keep within the limit.
   absl::Duration Charge(absl::Time now);
 
   bool Full(absl::Time now);
@@ -34,11 +36,11 @@ class Throttle {
 
   const double per_second_;
   const double burst_;
-  double balance_;  // negative: overdrawn
+  double balance_;  // negative if the bucket is overdrawn
   absl::Time filled_ = absl::InfinitePast();
 };
 
-// One bucket for each caller. It remembers those alone that have asked lately.
+// Holds one bucket for each caller. It remembers only the callers that have asked lately.
 class CallerThrottle {
  public:
   CallerThrottle(double per_second, double burst) : per_second_(per_second), burst_(burst) {}
@@ -53,14 +55,17 @@ class CallerThrottle {
   absl::Time swept_ = absl::InfinitePast();
 };
 
-// How many Sessions a coordinator holds, and how many one peer may begin. A Session that begins is
-// work for the whole run: a row in the store, and a roster for everybody.
+// Limits how many Sessions a coordinator holds, and how many one peer may begin. Each new Session
+// costs the whole run: a row in the store, and a new roster for every peer.
 class SessionLimits {
  public:
-  // Half a minute's may come at once: a line that breaks often is no flood.
+  // A peer may begin half a minute's allowance of Sessions at once, because a line that breaks a
+  // few times in a row is no attack.
   explicit SessionLimits(uint32_t sessions_per_minute);
 
-  // Of a Session that `caller` (none: plain text) wants to begin while `open` are. OK counts it.
+  // Returns OK, and counts the Session, if `caller` may begin a Session while `open` Sessions are
+  // open. `caller` is not set if connections are plain text. Fails with RESOURCE_EXHAUSTED if it
+  // may not.
   absl::Status Check(absl::Time now, const std::optional<Identity>& caller, size_t open);
 
  private:

@@ -14,7 +14,7 @@
 namespace atolld {
 namespace {
 
-// A message with its own field 15 set would put the payload on the wire twice, and the receiver
+// A message that sets its own field 15 would put the payload on the wire twice, and the receiver
 // would keep only one of the two.
 [[maybe_unused]] bool HasPayloadField(const google::protobuf::MessageLite& lite) {
   const auto* message = dynamic_cast<const google::protobuf::Message*>(&lite);
@@ -111,7 +111,7 @@ absl::Status WriteSecretDurably(Files& files, const std::string& path,
   return WriteWhole(files, &Files::CreatePrivate, path, bytes);
 }
 
-// Loop thread alone.
+// Loop thread only.
 struct SerialQueue::State : std::enable_shared_from_this<SerialQueue::State> {
   struct Job {
     Task work;
@@ -152,7 +152,7 @@ struct SerialQueue::State : std::enable_shared_from_this<SerialQueue::State> {
   bool finishing = false;
   bool gone = false;
 
-  // Held while a job works, so that whoever destroys the queue can wait for what the job touches.
+  // Held while a job works, so that the queue's destructor can wait for the data that the job uses.
   std::mutex working;
   bool abandoned = false;  // guarded by working
 };

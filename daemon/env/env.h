@@ -1,13 +1,13 @@
 // The seam between Atoll and the machine: time, threads, files, network and randomness.
 //
-// Every state machine of the daemon sees the world through these interfaces alone, so that the same
-// code runs in production (posix_executor.h, posix_files.h, process_log.h,
-// transport/grpc_transport.h) and in a deterministic simulation. Nothing outside an implementation
-// of this header may read a clock, sleep, open a file or a socket, or draw a random number.
+// Every state machine of the daemon uses the machine only through these interfaces, so that the
+// same code runs in production (posix_executor.h, posix_files.h, process_log.h,
+// transport/grpc_transport.h) and in a deterministic simulation. Only an implementation of this
+// header may read a clock, sleep, open a file or a socket, or draw a random number.
 //
 // Thread rule: one loop thread runs all state. Every callback below runs on it, one at a time,
 // never from inside the call that caused it. Only Executor::Post may be called from other threads.
-// Work that takes long (encode, reduce, hash, outer step, files) goes to the pool by
+// Long work (encoding, reducing, hashing, the outer step, files) goes to the pool by
 // Executor::Offload and touches no shared state.
 #pragma once
 
@@ -44,38 +44,37 @@ class Executor {
 
   virtual ~Executor() = default;
 
-  // Monotonic time, on an arbitrary origin. Never compare it with another process's.
+  // Returns monotonic time, from an arbitrary origin. Never compare it with another process's.
   virtual absl::Time Now() const = 0;
 
-  // The wall clock: for logs and certificates alone, never for a decision of the protocol.
+  // Returns the wall clock's time, for logs and certificates. No decision may depend on it.
   virtual absl::Time WallTime() const = 0;
 
-  // Runs `task` on the loop, after all that was posted before. From any thread.
+  // Runs `task` on the loop, after all tasks posted before. May be called from any thread.
   virtual void Post(Task task) = 0;
 
-  // Runs `task` on the loop after `delay`. Cancel of a timer that has run or was cancelled does
-  // nothing.
+  // Runs `task` on the loop after `delay`. Cancel does nothing if it has run or was cancelled.
   virtual TimerId RunAfter(absl::Duration delay, Task task) = 0;
   virtual void Cancel(TimerId timer) = 0;
 
-  // Runs `work` on a pool thread, then `done` on the loop. No order between two Offloads.
+  // Runs `work` on a pool thread, then `done` on the loop. Two Offloads may run in any order.
   virtual void Offload(Task work, Task done) = 0;
 
-  // A number from the environment's seed (production: from the kernel).
+  // Returns a random number, in production from the kernel.
   virtual uint64_t Random() = 0;
 };
 
-// 32 of its random bytes: a key or a nonce.
+// Returns 32 random bytes, for a key or a nonce, from the executor's random numbers.
 std::string RandomBytes(Executor& executor);
 
 // -----------------------------------------------------------------------------------------------
-// Files. Synchronous: call it from the pool, or at start before the loop runs. Paths are absolute.
-// Errors: NOT_FOUND, RESOURCE_EXHAUSTED (disk full: ENOSPC, EDQUOT), PERMISSION_DENIED, else
-// UNKNOWN; each names the path.
+// Files. The calls block: make them on the pool, or before the loop runs. Paths are absolute.
+// Errors are NOT_FOUND, RESOURCE_EXHAUSTED (disk full: ENOSPC, EDQUOT), PERMISSION_DENIED, and
+// UNKNOWN for all others; each message names the path.
 
 class WritableFile {
  public:
-  virtual ~WritableFile() = default;  // closes; unsynced bytes may be lost
+  virtual ~WritableFile() = default;  // Closes the file; unsynced bytes may be lost.
   virtual absl::Status Append(absl::Span<const uint8_t> bytes) = 0;
   // Returns once all appended bytes are durable. A failed fsync ends the process: the kernel has
   // dropped the dirty pages, so a retry would lie.
@@ -85,149 +84,149 @@ class WritableFile {
 class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
-  virtual uint64_t size() const = 0;  // at open
-  // Fills all of `out` or fails (OUT_OF_RANGE past the end). Any thread.
+  virtual uint64_t size() const = 0;  // The size when the file was opened.
+  // Fills all of `out` or fails (OUT_OF_RANGE past the end). May be called from any thread.
   virtual absl::Status ReadAt(uint64_t offset, absl::Span<uint8_t> out) const = 0;
 };
 
 class Files {
  public:
   virtual ~Files() = default;
-  // empties it
+  // Creates the file, or empties it.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
-  // The same, and nobody but the owner may read it: for keys.
+  // Does the same for a key, which only the owner may read.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreatePrivate(const std::string& path) = 0;
-  // Whether nobody but the owner may read a file.
+  // Returns true if only the owner may read the file.
   virtual absl::StatusOr<bool> IsPrivate(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  virtual absl::Status Remove(const std::string& path) = 0;  // file or empty folder, if any
+  // Removes a file or an empty folder, if it exists.
+  virtual absl::Status Remove(const std::string& path) = 0;
   virtual absl::Status Truncate(const std::string& path, uint64_t size) = 0;
-  // Those that are missing; each is durable, with its name in its parent.
+  // Makes the folders of `path` that are missing, durably.
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // Makes creations, renames and removals in `directory` durable.
   virtual absl::Status SyncDirectory(const std::string& directory) = 0;
-  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;  // sorted
+  // Returns the names, sorted.
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
   virtual bool Exists(const std::string& path) = 0;
 };
 
 // Reads a whole file of at most `limit` bytes.
 absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint64_t limit);
-// Writes `path` so that after a crash it is there whole, or as it was before: temporary file, sync,
-// rename, sync.
+// Writes the file `path`, durably. After a crash it is either complete or as it was before.
 absl::Status WriteFileDurably(Files& files, const std::string& path,
                               absl::Span<const uint8_t> bytes);
-// The same with CreatePrivate.
+// Does the same, but only the owner may read the file.
 absl::Status WriteSecretDurably(Files& files, const std::string& path,
                                 absl::Span<const uint8_t> bytes);
 
 // -----------------------------------------------------------------------------------------------
-// Network. Every RPC, unary ones too, is one bidirectional call that carries frames.
+// Network. Every RPC, even a unary one, is one bidirectional call that carries frames.
 
-// The number of the bulk field of every message (run.proto).
+// The number of the field that carries the bulk data in every message (run.proto).
 inline constexpr int kPayloadField = 15;
 
-// One message: a serialised protobuf without its field 15, and that field's bytes, if any.
+// One message: a serialised protobuf without its field 15, and the bytes of that field, if any.
 struct Frame {
   std::string message;
   ByteParts payload;
-  SharedBytes shared{};  // if not empty, in place of `message`: the same bytes for many calls
+  SharedBytes shared{};  // If not empty, it is used in place of `message`. Many calls can share it.
   absl::string_view bytes() const { return shared.empty() ? message : shared.str(); }
 };
 Frame Pack(const google::protobuf::MessageLite& message, ByteParts payload = ByteParts());
-Frame PackShared(const google::protobuf::MessageLite& message);  // its copies share its bytes
-// INVALID_ARGUMENT if the bytes are not such a message.
+// Copies of the frame share its bytes.
+Frame PackShared(const google::protobuf::MessageLite& message);
+// Fails with INVALID_ARGUMENT if the bytes are not such a message.
 absl::Status Unpack(const Frame& frame, google::protobuf::MessageLite* message);
 
-// One end of one call. Destroying it before on_closed cancels the call, also after Finish; no
-// further callback runs. A server that cancels is UNAVAILABLE to the client.
+// One end of one call. Destroying the Call before on_closed cancels the call, even after Finish; no
+// further callback runs. If a server cancels the call, the client gets UNAVAILABLE.
 class Call {
  public:
   struct Events {
-    std::function<void(Frame)> on_frame;  // answers one Read()
-    // Writes have ended and unsent_bytes() is at or below the low-water mark. Comes whenever that
-    // is so.
+    std::function<void(Frame)> on_frame;  // Answers one Read().
+    // Called when a write has ended and unsent_bytes() is at or below the low-water mark.
     std::function<void()> on_writable;
-    // Once, last: the call is over. Client: the server's status, or UNAVAILABLE when the link broke
-    // or could not be made. Server: OK when the client has half-closed and all was read, or when
-    // its own Finish has gone out; else CANCELLED/UNAVAILABLE. A half-close is noticed by an
-    // outstanding Read alone, so a server that streams its answers does not Read past the question.
-    // After a half-close the server may still Write and Finish; destroying the Call then lets what
-    // is queued go out, with OK where Finish was not called.
+    // Called once, last, when the call has ended. A client gets the server's status, or UNAVAILABLE
+    // if the connection broke or could not be made. A server gets OK if the client has half-closed
+    // and everything was read, or if its own Finish was sent; otherwise CANCELLED or UNAVAILABLE.
+    // Only an outstanding Read notices a half-close, so a server that streams its answers must not
+    // Read after the request. After a half-close the server may still Write and Finish; if the Call
+    // is then destroyed, the queued frames are still sent, with OK if Finish was not called.
     std::function<void(absl::Status)> on_closed;
-    // Payloads come as the network has them, in parts of its memory, of which it has little: they
-    // are copied or dropped at once, but for the frame that a client's end holds ahead. Otherwise
-    // they come in one piece, in memory of their own.
+    // If true, payloads arrive in parts that lie in the network's scarce memory. The owner must
+    // copy or drop them immediately. (A client's end may hold one frame ahead.) If false, each
+    // payload arrives in one piece, in memory of its own.
     bool takes_parts = false;
   };
 
   virtual ~Call() = default;
 
-  // Must be called once, before the loop returns to the executor, by whoever received or made the
-  // call.
+  // Must be called once, in the task that accepted or dialled the call.
   virtual void Start(Events events) = 0;
 
-  // Asks for one frame. At most one may be outstanding; not asking is the back-pressure (a client's
-  // end may hold one frame ahead). When the call ends instead, on_closed is the answer.
+  // Asks for one frame. At most one Read may be outstanding. Back-pressure works by not calling
+  // Read (a client's end may hold one frame ahead). If the call ends instead, on_closed is called.
   virtual void Read() = 0;
 
-  // Queues a frame; never after Finish. On a call that is over it does nothing. The caller watches
-  // unsent_bytes() and waits for on_writable above its own limit.
+  // Queues a frame. Must not be called after Finish; does nothing if the call has ended. The caller
+  // must watch unsent_bytes() and, above a limit of its own, wait for on_writable.
   virtual void Write(Frame frame) = 0;
   virtual size_t unsent_bytes() const = 0;
 
-  // Client: no more writes (half-close). Server: ends the call with `status` once all queued frames
-  // are sent.
+  // On a client, ends the writes (half-close). On a server, ends the call with `status` once all
+  // queued frames are sent.
   virtual void Finish(absl::Status status) = 0;
 
-  // Bytes handed to the wire so far on this call: messages with their 5-byte prefix, without TCP
-  // and HTTP/2 frames.
+  // Returns the bytes sent so far: messages with their 5-byte prefixes, without other framing.
   virtual uint64_t sent_bytes() const = 0;
 
-  // Who is at the other end: "host:port" or "unix:...".
+  // Returns the other end's address: "host:port" or "unix:...".
   virtual std::string remote() const = 0;
 
-  // An accepted call's: who the caller has proved to be. None where there are no certificates, and
-  // on a dialled call.
+  // Returns the identity that the caller of an accepted call has proved; nullopt without
+  // certificates, and on a dialled call.
   virtual std::optional<Identity> identity() const = 0;
 };
 
-class Listener {  // destroying it stops listening and breaks every call accepted through it
+class Listener {  // Destroying it stops listening and breaks every call accepted through it.
  public:
   virtual ~Listener() = default;
   virtual std::string address()
-      const = 0;  // with the port that the system chose, if 0 was asked for
+      const = 0;  // Has the port that the system chose, if port 0 was requested.
 };
 
 class Transport {
  public:
-  // `method` is the full name, "/atolld.v1.Membership/Session". With certificates a caller whose
-  // role may not call it (membership/trust/identity.h) is refused before, and none of its bytes is
-  // read.
+  // `method` is the full name, "/atolld.v1.Membership/Session". With certificates, a caller whose
+  // role may not call it (membership/trust/identity.h) is refused before the acceptor runs, and
+  // none of its bytes is read.
   using Acceptor = std::function<void(const std::string& method, std::unique_ptr<Call> call)>;
 
   virtual ~Transport() = default;
 
-  // Address "host:port" or "unix:/path". FAILED_PRECONDITION names the address when it is in use.
+  // `address` is "host:port" or "unix:/path". Fails with FAILED_PRECONDITION if the address is in
+  // use; the message names it.
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                            Acceptor acceptor) = 0;
 
-  // Never blocks; on_closed(UNAVAILABLE) when nobody can be reached, or nobody who is the peer that
-  // the address names (network.h). Every call has a deadline; a long-lived stream passes
-  // absl::InfiniteDuration() and relies on keepalive and its own liveness rule.
+  // Never blocks. on_closed gets UNAVAILABLE if no server can be reached, or if the server is not
+  // the peer that the address names (network.h). Every call has a deadline; a long-lived stream
+  // passes absl::InfiniteDuration() and relies on keepalive and its own liveness rule.
   virtual std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                                      absl::Duration deadline) = 0;
 
-  // Whoever answers with one of these keys (Identity::key) is nobody that an address names, from
-  // the next dial on. They replace the former. A transport without certificates has no keys.
+  // From the next dial on, refuses every server that shows one of these keys (Identity::key). They
+  // replace the keys of the previous call. Without certificates it does nothing.
   virtual void RefuseKeys(const std::set<std::string>& /*keys*/) {}
 };
 
 // -----------------------------------------------------------------------------------------------
 
-// Where a process says what happened. One line a call; begin it with the round it is about ("round
-// 12: ..."). Any thread.
+// The log of a process. Each call writes one line. A line about a round begins with its number
+// ("round 12: ..."). Thread-safe.
 class Log {
  public:
   enum class Level { kDebug, kInfo, kWarning, kError };
@@ -247,8 +246,8 @@ struct Env {
   Log& log;
 };
 
-// Wraps callbacks so that they do nothing once the owner is gone. A member of the owner, declared
-// last.
+// Wraps callbacks so that they do nothing once the owner is destroyed. Must be the owner's last
+// member.
 class CallbackGuard {
  public:
   template <typename Function>
@@ -263,12 +262,13 @@ class CallbackGuard {
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
-// Runs jobs on the pool one after another, in the order of Run: for state that long work changes (a
-// replica, a store). Loop thread.
+// Runs jobs on the pool one after another, in the order of the calls of Run. It is for state that
+// is changed by long work (a replica, a store). Used on the loop thread.
 class SerialQueue {
  public:
   explicit SerialQueue(Executor& executor);
-  ~SerialQueue();  // drops jobs not yet begun, waits for a running one; no `done` runs any more
+  // Drops the jobs that have not begun, and waits for a running one. No `done` runs afterwards.
+  ~SerialQueue();
   void Run(Task work, Task done);
   bool idle() const;
 

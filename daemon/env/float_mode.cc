@@ -12,7 +12,7 @@ namespace {
 
 #if defined(__x86_64__)
 // Intel SDM vol. 1, 10.2.3: all exceptions masked, round to nearest, flush-to-zero and
-// denormals-are-zero off. The low six bits are sticky flags and mean nothing here.
+// denormals-are-zero off. The low six bits are sticky flags and have no meaning in a mode.
 constexpr uint32_t kDefaultMxcsr = 0x1f80;
 constexpr uint32_t kFlags = 0x3f;
 #endif

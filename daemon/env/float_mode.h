@@ -1,16 +1,16 @@
-// The floating-point modes that every replica's arithmetic is defined under: round to nearest even,
-// denormals kept.
+// The floating-point modes under which every replica's arithmetic is defined: round to nearest
+// even, denormals kept.
 //
-// Libraries in the process may change them (flush-to-zero for speed), and a thread with other modes
-// computes other bits. Per thread.
+// Each thread has modes of its own. Libraries in the process may change them (flush-to-zero for
+// speed), and a thread with other modes computes different bits.
 #pragma once
 
 namespace atolld {
 
-// Puts the calling thread into the default modes, exceptions masked.
+// Sets the default modes for the calling thread, with floating-point exceptions masked.
 void SetDefaultFloatMode();
 
-// Whether the calling thread is in the default modes.
+// Returns true if the calling thread has the default modes.
 bool FloatModeIsDefault();
 
 }  // namespace atolld

@@ -15,7 +15,7 @@ namespace atolld {
 
 namespace {
 
-// The host of "host:port" as a number: of IPv4, or of IPv6 where it is no IPv4 address within it.
+// The host of "host:port" as a number: of IPv4, or of IPv6 if it does not contain an IPv4 address.
 struct HostNumber {
   bool v4 = false, v6 = false;
   uint32_t v4_number = 0;
@@ -96,7 +96,7 @@ void AppendVarint(uint64_t value, std::string* out) {
   out->push_back(static_cast<char>(value));
 }
 
-// A place in a message.
+// A position in a message.
 class Cursor {
  public:
   explicit Cursor(const ByteParts& wire) : parts_(wire.parts()), remaining_(wire.size()) {}
@@ -136,7 +136,7 @@ class Cursor {
   }
 
  private:
-  // Not past the end of the first part.
+  // Must not go past the end of the first part.
   void Pass(size_t bytes) {
     offset_ += bytes;
     if (offset_ < parts_.front().size()) return;
@@ -150,7 +150,7 @@ class Cursor {
   size_t remaining_;
 };
 
-// How many bytes of the field's value follow the tag (and, for bytes, the length).
+// Returns how many bytes of the field's value follow the tag (and, for bytes, the length).
 absl::StatusOr<uint64_t> ValueBytes(uint32_t wire_type, size_t field_begin, Cursor* cursor) {
   switch (wire_type) {
     case kVarint:

@@ -1,16 +1,17 @@
-// What the users of Transport and Call share: addresses to dial, the wire form of frames, wrappers
-// of calls.
+// Code that several users of Transport and Call share: the parsing of addresses, the wire form of
+// frames, and a base class for wrappers of calls.
 //
-// "PEER@host:port": with certificates, whoever answers and is not this peer is told nothing, and
-// the call is UNAVAILABLE with both names. Without certificates nobody can tell, and the name is
-// passed over. An address without a name takes whoever serves in the right role.
+// "PEER@host:port" names the peer to reach. With certificates, nothing is sent to any other server,
+// and the call fails with UNAVAILABLE; the message names both peers. Without certificates the name
+// cannot be checked and is ignored. An address without a peer's name accepts any server of the
+// right role.
 //
-// The wire form of a Frame is the message's bytes, then, if there is a payload, field 15 with it.
-// So any protobuf implementation reads and writes the same bytes, while here the payload never
-// passes through the protobuf parser. ParseFrame is total: any bytes give a frame or an error, in
-// memory of the input's size.
+// The wire form of a Frame is the message's bytes followed, if there is a payload, by field 15 with
+// the payload. Any protobuf implementation reads and writes the same bytes, but Atoll does not pass
+// the payload through its protobuf parser. ParseFrame gives a frame or an error for any bytes, with
+// memory proportional to the input.
 //
-// Pure functions without gRPC, any thread; a call's thread is the loop.
+// The functions are pure and may be called from any thread; calls are used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,16 @@
 
 namespace atolld {
 
-// Whether only processes of this machine can dial it: a loopback or Unix-domain address. A name but
-// "localhost" is not looked up.
+// Returns true if only processes of this machine can dial the address, which is then a loopback or
+// Unix-domain address. Looks up no name; only "localhost" is known.
 bool IsLoopback(absl::string_view address);
 
-// Whether it is every address of a machine ("0.0.0.0:7070", "[::]:7070", "*:7070"): to listen on,
-// and not to dial.
+// Returns true if the address means every address of a machine ("0.0.0.0:7070", "[::]:7070",
+// "*:7070"), which can be listened on but not dialled.
 bool IsWildcard(absl::string_view address);
 
 struct PeerAddress {
-  std::string peer;  // empty: whoever is there
+  std::string peer;  // The peer's id; empty if any server of the role is accepted.
   std::string address;
 };
 
@@ -45,22 +46,24 @@ PeerAddress ParsePeerAddress(absl::string_view text);
 
 // -----------------------------------------------------------------------------------------------
 
-// Everything that stands on the wire before the payload's bytes: the message, then the payload's
-// tag and length. With an empty payload that is the whole of it.
+// Returns the bytes that come before the payload on the wire: the message, then the payload's tag
+// and length. If the payload is empty, this is the message alone.
 std::string FrameHead(const Frame& frame);
 
-// Bytes of the whole message on the wire, without gRPC's 5-byte prefix.
+// Returns the size of the whole message on the wire, without gRPC's 5-byte prefix.
 size_t FrameBytes(const Frame& frame);
 
-// `wire` is the message, cut anywhere. The payload shares its memory. Field 15 may stand anywhere
-// and more than once: the last wins, as protobuf has it. INVALID_ARGUMENT says what is wrong at
-// which byte.
+// Parses the message in `wire`, which may be split into parts at any place. The payload shares the
+// memory of `wire`. Field 15 may be at any place, and more than once: the last one counts, as in
+// protobuf. Fails with INVALID_ARGUMENT if the message is malformed; the error says what is wrong
+// at which byte.
 absl::StatusOr<Frame> ParseFrame(const ByteParts& wire);
 
 // -----------------------------------------------------------------------------------------------
 
-// A call that passes everything on to the one that it owns; what a wrapper changes it overrides.
-// The inner call is destroyed after whatever the wrapper adds. Loop thread.
+// A call that passes everything on to the call that it owns. A wrapper derives from it and
+// overrides the functions that it changes. The inner call is destroyed after the wrapper's own
+// members. Used on the loop thread.
 class ForwardingCall : public Call {
  public:
   explicit ForwardingCall(std::unique_ptr<Call> inner) : inner_(std::move(inner)) {}

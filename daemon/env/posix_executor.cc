@@ -14,7 +14,7 @@
 namespace atolld {
 namespace {
 
-// Longer waits are cut to this: the steady clock's own range ends after some 292 years, and an
+// Longer waits are cut to this: the steady clock's own range ends after about 292 years, and an
 // infinite delay must not overflow it.
 constexpr absl::Duration kLongestDelay = absl::Hours(24 * 365 * 10);
 

@@ -1,10 +1,10 @@
-// The executor of production: one loop thread, timers on the steady clock, a fixed pool for long
-// work.
+// The production executor: one loop thread, timers on the steady clock, and a fixed pool of threads
+// for long work.
 //
 // The thread that calls Run is the loop. Post may be called from any thread, everything else from
-// the loop (or before Run by the thread that will call it). The pool's threads run each job under
-// the default floating-point modes and end the process if a job leaves others behind: its results
-// could not be trusted.
+// the loop (or, before Run, by the thread that will call it). The pool's threads run each job under
+// the default floating-point modes and end the process if a job leaves other modes behind, because
+// its results could not be trusted.
 #pragma once
 
 #include <chrono>
@@ -24,15 +24,15 @@ namespace atolld {
 class PosixExecutor final : public Executor {
  public:
   struct Options {
-    int threads = 1;  // of the pool; at least 1
-    // added to the pool threads' nice value, so that a volunteer's machine stays usable
+    int threads = 1;  // The number of threads in the pool; at least 1.
+    // Added to the nice value of the pool's threads, so that a volunteer's machine stays usable.
     int nice = 0;
   };
 
   explicit PosixExecutor(Options options);
 
-  // Run must have returned. Jobs that have begun finish, those that wait are dropped, and so is
-  // every task that has not run. Whoever may Post from another thread must be gone.
+  // Run must have returned, and no other thread may call Post any more. Jobs that have begun are
+  // finished; waiting jobs and all tasks that have not run are dropped.
   ~PosixExecutor() override;
 
   PosixExecutor(const PosixExecutor&) = delete;
@@ -41,18 +41,19 @@ class PosixExecutor final : public Executor {
   // Runs tasks until Stop. May be called again.
   void Run();
 
-  // Makes Run, or the next Run, return after the task that is running. Any thread.
+  // Makes Run, or the next call of Run, return after the task that is running. May be called from
+  // any thread.
   void Stop();
 
-  // Runs tasks until `condition` holds (checked before each task) or `limit` has passed or Stop;
-  // returns whether it holds.
+  // Runs tasks until `condition` is true (checked before each task), until `limit` has passed, or
+  // until Stop. Returns true if the condition is true.
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
 
   absl::Time Now() const override;
   absl::Time WallTime() const override;
   void Post(Task task) override;
   TimerId RunAfter(absl::Duration delay,
-                   Task task) override;  // equal times: in the order of the calls
+                   Task task) override;  // Tasks with equal times run in the order of the calls.
   void Cancel(TimerId timer) override;
   // Both closures are destroyed on the loop.
   void Offload(Task work, Task done) override;
@@ -71,7 +72,7 @@ class PosixExecutor final : public Executor {
   void CheckOnLoop() const;
   void PoolThread(int nice);
 
-  // The loop's own.
+  // Used only on the loop thread.
   std::deque<Task> ready_;
   std::map<std::pair<Clock::time_point, TimerId>, Task> timers_;
   std::unordered_map<TimerId, Clock::time_point> due_;
@@ -82,7 +83,7 @@ class PosixExecutor final : public Executor {
   std::condition_variable loop_wakes_;
   std::deque<Task> posted_;
   bool stop_ = false;
-  std::thread::id loop_thread_;  // none while Run is not running
+  std::thread::id loop_thread_;  // Set only while Run is running.
 
   // Guarded by pool_mutex_.
   std::mutex pool_mutex_;

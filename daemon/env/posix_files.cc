@@ -7,12 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <chrono>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/last_words.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
@@ -36,10 +37,9 @@ auto RetryOnSignal(Call call) {
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
 [[noreturn]] void DieOfFailedSync(const std::string& path, int error) {
-  std::fprintf(stderr,
-               "%s: fsync failed: %s. What was written may be lost and cannot be written again; "
-               "ending the process.\n",
-               path.c_str(), ErrorText(error).c_str());
+  LastWords(absl::StrCat(path, ": fsync failed: ", ErrorText(error),
+                         ". What was written may be lost and cannot be written again; ending the "
+                         "process.\n"));
   std::abort();
 }
 
@@ -55,9 +55,14 @@ class Descriptor {
   const int fd_;
 };
 
+absl::Time MonotonicNow() {
+  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
 class PosixWritableFile final : public WritableFile {
  public:
-  PosixWritableFile(std::string path, int fd) : path_(std::move(path)), file_(fd) {}
+  PosixWritableFile(std::string path, int fd, std::shared_ptr<SyncTimes> sync_times)
+      : path_(std::move(path)), file_(fd), sync_times_(std::move(sync_times)) {}
 
   absl::Status Append(absl::Span<const uint8_t> bytes) override {
     while (!bytes.empty()) {
@@ -65,18 +70,24 @@ class PosixWritableFile final : public WritableFile {
       const ssize_t written = RetryOnSignal([&] { return write(file_.get(), bytes.data(), size); });
       if (written < 0) return ErrnoStatus(errno, path_, "cannot write");
       bytes.remove_prefix(static_cast<size_t>(written));
+      unsynced_ += static_cast<uint64_t>(written);
     }
     return absl::OkStatus();
   }
 
   absl::Status Sync() override {
+    const absl::Time began = MonotonicNow();
     if (RetryOnSignal([&] { return fdatasync(file_.get()); }) != 0) DieOfFailedSync(path_, errno);
+    const absl::Time now = MonotonicNow();
+    sync_times_->Add(now, path_, now - began, std::exchange(unsynced_, 0));
     return absl::OkStatus();
   }
 
  private:
   const std::string path_;
   const Descriptor file_;
+  const std::shared_ptr<SyncTimes> sync_times_;
+  uint64_t unsynced_ = 0;  // bytes
 };
 
 class PosixReadableFile final : public ReadableFile {
@@ -110,13 +121,6 @@ class PosixReadableFile final : public ReadableFile {
   const uint64_t size_;
 };
 
-absl::StatusOr<std::unique_ptr<WritableFile>> OpenToWrite(const std::string& path, int flags) {
-  const int fd = RetryOnSignal(
-      [&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, kFileMode); });
-  if (fd < 0) return ErrnoStatus(errno, path, "cannot open for writing");
-  return std::make_unique<PosixWritableFile>(path, fd);
-}
-
 }  // namespace
 
 absl::Status ErrnoStatus(int error, absl::string_view path, absl::string_view what) {
@@ -136,6 +140,14 @@ absl::Status ErrnoStatus(int error, absl::string_view path, absl::string_view wh
   }
 }
 
+absl::StatusOr<std::unique_ptr<WritableFile>> PosixFiles::OpenToWrite(const std::string& path,
+                                                                      int flags) {
+  const int fd = RetryOnSignal(
+      [&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, kFileMode); });
+  if (fd < 0) return ErrnoStatus(errno, path, "cannot open for writing");
+  return std::make_unique<PosixWritableFile>(path, fd, sync_times_);
+}
+
 absl::StatusOr<std::unique_ptr<WritableFile>> PosixFiles::Create(const std::string& path) {
   return OpenToWrite(path, O_TRUNC);
 }
@@ -144,7 +156,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> PosixFiles::CreatePrivate(const st
   const int fd = RetryOnSignal(
       [&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, kPrivateMode); });
   if (fd < 0) return ErrnoStatus(errno, path, "cannot open for writing");
-  auto file = std::make_unique<PosixWritableFile>(path, fd);
+  auto file = std::make_unique<PosixWritableFile>(path, fd, sync_times_);
   // One that was there keeps its mode at open.
   if (fchmod(fd, kPrivateMode) != 0) return ErrnoStatus(errno, path, "cannot be made private");
   return file;
@@ -192,7 +204,7 @@ absl::Status PosixFiles::Truncate(const std::string& path, uint64_t size) {
   return ErrnoStatus(errno, path, absl::StrCat("cannot cut to ", size, " bytes"));
 }
 
-// The name of a directory that was just made, in its parent.
+// Syncs the name of a new directory in its parent.
 absl::Status PosixFiles::SyncParent(const std::string& directory) {
   const size_t slash = directory.rfind('/');
   const std::string parent = slash == std::string::npos ? "."
@@ -232,9 +244,12 @@ absl::Status PosixFiles::SyncDirectory(const std::string& directory) {
   const Descriptor closer(fd);
   // EINVAL: this file system has no way to sync a directory; there is nothing more to be had from
   // it.
+  const absl::Time began = MonotonicNow();
   if (RetryOnSignal([&] { return fsync(fd); }) != 0 && errno != EINVAL) {
     DieOfFailedSync(directory, errno);
   }
+  const absl::Time now = MonotonicNow();
+  sync_times_->Add(now, directory, now - began, 0);
   return absl::OkStatus();
 }
 

@@ -1,7 +1,8 @@
-// The files of production: Linux system calls, retried where a signal interrupts them.
+// The implementation of Files in production. It uses Linux system calls, and repeats them if a
+// signal interrupts them.
 //
-// A failed fsync ends the process (env.h says why). Every error names the path and the system's own
-// words. Any thread; no state.
+// A failed fsync ends the process (env.h says why). Every error names the path and quotes the
+// system's message. Thread-safe; the only state is the durations of fsyncs.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "daemon/env/env.h"
+#include "daemon/env/machine_watch.h"
 
 namespace atolld {
 
@@ -27,11 +29,18 @@ class PosixFiles final : public Files {
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override;
   bool Exists(const std::string& path) override;
 
+  const SyncTimes& sync_times() const { return *sync_times_; }
+
  private:
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenToWrite(const std::string& path, int flags);
   absl::Status SyncParent(const std::string& directory);
+
+  // Shared with the open files.
+  const std::shared_ptr<SyncTimes> sync_times_ = std::make_shared<SyncTimes>();
 };
 
-// The status for a failed system call: `what` says the attempt, `error` is errno.
+// Returns the status for a failed system call. `error` is errno, and `what` says what the call
+// tried to do.
 absl::Status ErrnoStatus(int error, absl::string_view path, absl::string_view what);
 
 }  // namespace atolld

@@ -21,12 +21,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between two looks at a lock whose holder is not known.
+// The time between two looks at a lock whose holder is not known.
 constexpr int kLookAgainMilliseconds = 20;
 
 std::string LockPath(const std::string& dir) { return absl::StrCat(dir, "/", kLockFile); }
 
-// 0: nobody has written one.
+// Returns 0 if no pid was written.
 pid_t PidIn(int fd) {
   char text[32];
   const ssize_t got = pread(fd, text, sizeof text, 0);
@@ -37,7 +37,7 @@ pid_t PidIn(int fd) {
   return pid;
 }
 
-// Until the process has ended or the time is over.
+// Waits until the process has ended or the time is over.
 void AwaitEnd(pid_t pid, int milliseconds) {
   const int handle = pid <= 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   pollfd polled{handle, POLLIN, 0};  // poll passes over a negative descriptor
@@ -45,7 +45,7 @@ void AwaitEnd(pid_t pid, int milliseconds) {
   if (handle >= 0) close(handle);
 }
 
-// A file system without locks leaves us where we were before there were any.
+// A file system without locks is used without them.
 bool Unsupported(int error) {
   return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
 }

@@ -1,8 +1,9 @@
-// FolderLock: at most one process of Atoll works in a folder.
+// FolderLock: ensures that at most one process of Atoll works in a folder.
 //
-// Law: while it is held, no other FolderLock of this folder exists on this machine; the system
-// releases it when its process ends, however that ends. DIR/lock names the process that holds it;
-// the file stays, since removing it could take the lock of somebody who has just opened it.
+// Law: while a FolderLock exists, there is no other FolderLock of the same folder on this machine.
+// The system releases the lock when the process ends, even if it crashes. The file DIR/lock names
+// the process that holds the lock. The file is never removed, because its removal could break the
+// lock of a process that has just opened it.
 #pragma once
 
 #include <sys/types.h>
@@ -19,9 +20,10 @@ inline constexpr char kLockFile[] = "lock";
 
 class FolderLock {
  public:
-  // `dir` exists. Waits for a holder that is ending (one that was just killed needs a moment to
-  // give its memory back), but no longer than `patience`. UNAVAILABLE: another process works
-  // there; the message names folder and process. Blocks.
+  // Takes the lock of `dir`, which must exist. If another process holds it, waits at most
+  // `patience` for that process to end (a process that was just killed needs a moment to give its
+  // memory back). Fails with UNAVAILABLE if another process still works in the folder; the message
+  // names the folder and the process. This call blocks.
   static absl::StatusOr<FolderLock> Take(const std::string& dir,
                                          absl::Duration patience = absl::Seconds(2));
 
@@ -34,7 +36,8 @@ class FolderLock {
   int fd_;
 };
 
-// The process that works in a folder now; nothing: none does, or it is of another machine.
+// Returns the process that works in the folder now; nullopt if there is none or it is on another
+// machine.
 std::optional<pid_t> HolderOf(const std::string& dir);
 
 }  // namespace atolld

@@ -12,37 +12,89 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/check.h"
+#include "compression/base/last_words.h"
+#include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
+#include "daemon/env/child_mark.h"
+#include "daemon/env/line_budget.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/service_notices.h"
 
 namespace atolld {
 
+namespace {
+
+// How often a thread that watches signals checks whether one was taken. It counts its looks and not
+// the time, so that a machine that slept does not count as stuck.
+constexpr int kLookMilliseconds = 20;
+constexpr int kUntakenLooks = 100;  // 2 s
+constexpr int kStuckLooks = 500;    // 10 s
+
+// Does what the signal would have done without being blocked.
+[[noreturn]] void EndBySignal(int number) {
+  std::signal(number, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  kill(getpid(), number);
+  poll(nullptr, 0, kLookMilliseconds);
+  _exit(128 + number);  // the first process of a container is not killed by its own signals
+}
+
+sigset_t SetOf(const std::vector<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+bool IsReadable(int fd) {
+  pollfd polled = {fd, POLLIN, 0};
+  return poll(&polled, 1, 0) > 0;
+}
+
+// Waits for a descriptor to be readable. Returns true if `stop` is readable first.
+bool StoppedBefore(int fd, int stop) {
+  pollfd fds[] = {{fd, POLLIN, 0}, {stop, POLLIN, 0}};
+  while (poll(fds, 2, -1) < 0 && errno == EINTR) {
+  }
+  return fds[1].revents != 0;
+}
+
+void AddOne(int event_fd) {
+  const uint64_t one = 1;
+  CHECK(write(event_fd, &one, sizeof(one)) == static_cast<ssize_t>(sizeof(one)));
+}
+
+}  // namespace
+
 struct SignalWatcher::Callback {
   std::function<void(int)> on_signal;
-  bool gone = false;  // the loop's
+  bool gone = false;            // the loop's
+  std::atomic<int> untaken{0};  // signals that the loop was told of and has not heard
 };
 
 SignalWatcher::SignalWatcher(Executor& executor, std::vector<int> signals,
                              std::function<void(int)> on_signal)
     : callback_(std::make_shared<Callback>()) {
   callback_->on_signal = std::move(on_signal);
-  sigset_t set;
+  const sigset_t set = SetOf(signals);
   sigset_t before;
-  sigemptyset(&set);
-  for (const int signal : signals) sigaddset(&set, signal);
   CHECK(pthread_sigmask(SIG_BLOCK, &set, &before) == 0);
   for (const int signal : signals) {
     if (sigismember(&before, signal) == 0) unblock_.push_back(signal);
@@ -51,13 +103,31 @@ SignalWatcher::SignalWatcher(Executor& executor, std::vector<int> signals,
   stop_fd_ = eventfd(0, EFD_CLOEXEC);
   CHECK(signal_fd_ >= 0 && stop_fd_ >= 0);
   thread_ = std::thread([&executor, callback = callback_, from = signal_fd_, stop = stop_fd_] {
+    int newest = 0;
+    int looks = 0;  // since the loop owes an answer
     for (;;) {
+      const bool owed = callback->untaken.load() > 0;
       pollfd fds[] = {{from, POLLIN, 0}, {stop, POLLIN, 0}};
-      if (poll(fds, 2, -1) < 0 && errno != EINTR) return;
+      const int ready = poll(fds, 2, owed ? kLookMilliseconds : -1);
+      if (ready < 0 && errno != EINTR) return;
       if (fds[1].revents != 0) return;
+      if (!owed) looks = 0;
+      if (ready == 0 && ++looks >= kStuckLooks) {
+        LastWords("the loop is stuck, so the signal ends the process\n");
+        EndBySignal(newest);
+      }
       signalfd_siginfo info = {};
-      if (read(from, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) continue;
-      executor.Post([callback, signal = static_cast<int>(info.ssi_signo)] {
+      if (ready <= 0 || read(from, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) {
+        continue;
+      }
+      const int signal = static_cast<int>(info.ssi_signo);
+      const bool ends = signal != SIGHUP;  // which may only ask for a config to be read again
+      if (ends) {
+        newest = signal;
+        ++callback->untaken;
+      }
+      executor.Post([callback, signal, ends] {
+        if (ends) --callback->untaken;
         if (!callback->gone) callback->on_signal(signal);
       });
     }
@@ -66,15 +136,42 @@ SignalWatcher::SignalWatcher(Executor& executor, std::vector<int> signals,
 
 SignalWatcher::~SignalWatcher() {
   callback_->gone = true;
-  const uint64_t one = 1;
-  CHECK(write(stop_fd_, &one, sizeof(one)) == static_cast<ssize_t>(sizeof(one)));
+  AddOne(stop_fd_);
   thread_.join();
   close(signal_fd_);
   close(stop_fd_);
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : unblock_) sigaddset(&set, signal);
+  const sigset_t set = SetOf(unblock_);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+SignalGuard::SignalGuard(std::vector<int> signals) {
+  const sigset_t set = SetOf(signals);
+  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  stop_fd_ = eventfd(0, EFD_CLOEXEC);
+  CHECK(signal_fd_ >= 0 && stop_fd_ >= 0);
+  thread_ = std::thread([from = signal_fd_, stop = stop_fd_] {
+    // A signal waits. It is left to a SignalWatcher, if one is at work.
+    while (!StoppedBefore(from, stop)) {
+      int looks = 0;
+      while (looks < kUntakenLooks && IsReadable(from) && !IsReadable(stop)) {
+        poll(nullptr, 0, kLookMilliseconds);
+        ++looks;
+      }
+      signalfd_siginfo info = {};
+      if (looks == kUntakenLooks &&
+          read(from, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+        EndBySignal(static_cast<int>(info.ssi_signo));
+      }
+    }
+  });
+}
+
+SignalGuard::~SignalGuard() {
+  AddOne(stop_fd_);
+  thread_.join();
+  close(signal_fd_);
+  close(stop_fd_);
 }
 
 void OpenStandardStreams() {
@@ -113,9 +210,14 @@ namespace {
 
 constexpr size_t kLongestLineBytes = size_t{64} << 10;
 constexpr size_t kReadBytes = size_t{16} << 10;
-// Batches of lines that may wait for the loop; a chatty child is held up by its full pipe, not by
-// our memory.
+// Batches of lines that may wait for the loop; a child that writes much is held up by its full
+// pipe, not by the memory of this process.
 constexpr int kBatchesAhead = 4;
+// After a pause this long, the lines of a child that were left out are reported.
+constexpr int kPauseMilliseconds = 1000;
+
+// A stack trace of every thread passes completely.
+constexpr size_t kOutputBurstBytes = size_t{512} << 10;
 constexpr int kExecFailed = 127;  // as shells say it
 
 class Fd {
@@ -150,8 +252,8 @@ absl::StatusOr<Pipe> MakePipe(const std::string& program) {
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
-// All that the child needs, made before fork: between fork and exec only async-signal-safe calls
-// are allowed, since another thread may have held any lock.
+// Everything that the child needs, made before fork: between fork and exec only async-signal-safe
+// calls are allowed, because another thread may have held any lock.
 struct Launch {
   std::vector<char*> arguments;
   std::vector<std::string> environment_text;
@@ -213,8 +315,8 @@ std::vector<std::string> JoinEnvironment(
   return lines;
 }
 
-// Every descriptor as a copy above all targets: a dup2 in the child must not hit one that is still
-// needed.
+// Copies every descriptor above all targets, because a dup2 in the child must not overwrite one
+// that is still needed.
 absl::Status CopyDescriptors(const std::string& program,
                              const std::vector<std::pair<int, int>>& wanted, int report,
                              Launch* launch) {
@@ -239,6 +341,10 @@ absl::Status CopyDescriptors(const std::string& program,
 void FillLaunch(ChildProcess::Options* options, Launch* launch) {
   for (std::string& argument : options->arguments) launch->arguments.push_back(argument.data());
   launch->arguments.push_back(nullptr);
+  if (!options->mark.empty()) {
+    options->environment.emplace_back(kChildMark, options->mark);
+    options->own_process_group = true;
+  }
   launch->environment_text = JoinEnvironment(options->environment);
   for (std::string& line : launch->environment_text) launch->environment.push_back(line.data());
   launch->environment.push_back(nullptr);
@@ -250,9 +356,13 @@ void FillLaunch(ChildProcess::Options* options, Launch* launch) {
   launch->parent = getpid();
 }
 
-// Forks and waits until the program runs or has failed to.
+// Forks, and waits until the program runs or has failed to start.
 absl::StatusOr<pid_t> Start(const std::string& program, Launch* launch, Pipe* report) {
   const pid_t pid = fork();
+  if (pid < 0 && errno == EAGAIN) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(program, ": no process can be made: ", Describe(ReadThreadLimit())));
+  }
   if (pid < 0) return ErrnoStatus(errno, program, "cannot fork");
   if (pid == 0) RunChild(*launch);
 
@@ -302,24 +412,31 @@ std::string ExitStatus::Text() const {
   return absl::StrCat("killed by signal ", signal, " (", name == nullptr ? "unknown" : name, ")");
 }
 
-// Shared by the owner, the pump thread and what the pump posts.
+// Shared by the owner, the pump thread and the tasks that the pump posts.
 struct ChildProcess::State : std::enable_shared_from_this<ChildProcess::State> {
   State(Executor& loop, Events callbacks) : executor(loop), events(std::move(callbacks)) {}
 
+  bool Watch();  // false: errno says why not
   void Pump();
+  int Reap();
   bool ReadSome(Fd* from, LineCutter* cutter, bool is_error);
   void Deliver(std::vector<std::string> lines, bool is_error);
+  void Post(std::vector<std::string> lines, bool is_error);
   void DeliverExit(ExitStatus status);
 
   // Constant once the pump runs.
   Executor& executor;
   pid_t pid = 0;
-  Fd handle;  // pidfd
+  Fd handle;           // readable when the child has ended: a pidfd, or what `waiter` tells by
+  std::thread waiter;  // where the kernel gives no pidfd
   std::thread pump;
+
+  std::string mark;
 
   // The pump's.
   Fd output;
   Fd error;
+  std::optional<LineBudget> budget;
 
   // The loop's.
   Events events;
@@ -331,9 +448,41 @@ struct ChildProcess::State : std::enable_shared_from_this<ChildProcess::State> {
   std::condition_variable taken;
   int batches = 0;
   bool closing = false;
+  bool reaped = false;  // its number may be another process's by now
 };
 
-// Reads once; false when the stream has ended.
+// Kernels before 5.3, and containers whose filter does not know the call, give no descriptor of a
+// process. In that case a thread waits for the process's end, leaves it to be reaped, and reports
+// it by an event.
+bool ChildProcess::State::Watch() {
+  handle = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (handle.get() >= 0) return true;
+  handle = Fd(eventfd(0, EFD_CLOEXEC));
+  if (handle.get() < 0) return false;
+  waiter = std::thread([pid = pid, event = handle.get()] {
+    siginfo_t info = {};
+    while (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+    const uint64_t one = 1;
+    (void)!write(event, &one, sizeof(one));
+  });
+  return true;
+}
+
+// Returns the status of the child, which has ended.
+int ChildProcess::State::Reap() {
+  if (waiter.joinable()) waiter.join();
+  const std::lock_guard<std::mutex> lock(mutex);
+  int status = 0;
+  pid_t waited = -1;
+  do {
+    waited = waitpid(pid, &status, 0);
+  } while (waited < 0 && errno == EINTR);
+  reaped = true;
+  return waited == pid ? status : 0;
+}
+
+// Reads once; returns false if the stream has ended.
 bool ChildProcess::State::ReadSome(Fd* from, LineCutter* cutter, bool is_error) {
   char buffer[kReadBytes];
   const ssize_t got = read(from->get(), buffer, sizeof(buffer));
@@ -354,10 +503,18 @@ void ChildProcess::State::Pump() {
   for (;;) {
     // poll skips negative descriptors.
     pollfd fds[] = {{output.get(), POLLIN, 0}, {error.get(), POLLIN, 0}, {handle.get(), POLLIN, 0}};
-    if (poll(fds, 3, -1) < 0) continue;
+    const bool owes = budget && budget->owes();
+    const int ready = poll(fds, 3, owes ? kPauseMilliseconds : -1);
+    if (ready < 0) continue;
+    if (ready == 0) Post(budget->Rest(), true);
     if (fds[0].revents != 0) ReadSome(&output, &cutters[0], false);
     if (fds[1].revents != 0) ReadSome(&error, &cutters[1], true);
     if (fds[2].revents == 0) continue;
+    // Until it is waited for, no other process can have its group's number.
+    if (!mark.empty()) {
+      kill(-pid, SIGKILL);
+      EndMarked(mark);
+    }
     // What it wrote before it ended is in the pipes. Its own children may hold them open for long,
     // so take what is there and do not wait for the end of the stream.
     for (Fd* stream : {&output, &error}) {
@@ -370,20 +527,22 @@ void ChildProcess::State::Pump() {
       cutters[is_error ? 1 : 0].End(&lines);
       Deliver(std::move(lines), is_error);
     }
-    int status = 0;
-    pid_t waited = -1;
-    do {
-      waited = waitpid(pid, &status, 0);
-    } while (waited < 0 && errno == EINTR);
+    if (budget) Post(budget->Rest(), true);
+    const int status = Reap();
     ExitStatus exit;
-    if (waited == pid && WIFEXITED(status)) exit.code = WEXITSTATUS(status);
-    if (waited == pid && WIFSIGNALED(status)) exit.signal = WTERMSIG(status);
+    if (WIFEXITED(status)) exit.code = WEXITSTATUS(status);
+    if (WIFSIGNALED(status)) exit.signal = WTERMSIG(status);
     DeliverExit(exit);
     return;
   }
 }
 
 void ChildProcess::State::Deliver(std::vector<std::string> lines, bool is_error) {
+  if (budget) lines = budget->Take(executor.Now(), std::move(lines), is_error);
+  Post(std::move(lines), is_error);
+}
+
+void ChildProcess::State::Post(std::vector<std::string> lines, bool is_error) {
   if (lines.empty()) return;
   {
     std::unique_lock<std::mutex> lock(mutex);
@@ -437,8 +596,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Spawn(Executor& exec
 
   auto state = std::make_shared<State>(executor, std::move(events));
   state->pid = pid;
-  state->handle = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (state->handle.get() < 0) {
+  if (!state->Watch()) {
     const int reason = errno;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
@@ -446,7 +604,18 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Spawn(Executor& exec
   }
   state->output = std::move(output.read);
   state->error = std::move(error.read);
-  state->pump = std::thread([raw = state.get()] { raw->Pump(); });
+  state->mark = options.mark;
+  if (options.most_output_bytes_per_second > 0) {
+    state->budget.emplace(options.most_output_bytes_per_second, kOutputBurstBytes);
+  }
+  try {
+    state->pump = std::thread([raw = state.get()] { raw->Pump(); });
+  } catch (const std::system_error&) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return absl::ResourceExhaustedError(absl::StrCat(
+        program, ": no thread can be made to watch it: ", Describe(ReadThreadLimit())));
+  }
   return std::unique_ptr<ChildProcess>(new ChildProcess(std::move(state)));
 }
 
@@ -467,7 +636,8 @@ ChildProcess::~ChildProcess() {
 pid_t ChildProcess::pid() const { return state_->pid; }
 
 void ChildProcess::Kill(int signal) {
-  syscall(SYS_pidfd_send_signal, state_->handle.get(), signal, nullptr, 0);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (!state_->reaped) kill(state_->pid, signal);
 }
 
 }  // namespace atolld

@@ -1,8 +1,12 @@
 #include "daemon/env/process_log.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,19 +17,20 @@
 #include "absl/strings/strip.h"
 #include "compression/base/names.h"
 #include "compression/base/terminal.h"
-#include "spdlog/logger.h"
+#include "compression/base/words.h"
+#include "spdlog/details/log_msg.h"
 #include "spdlog/pattern_formatter.h"
-#include "spdlog/sinks/basic_file_sink.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 
 namespace atolld {
 namespace {
 
+constexpr mode_t kLogFileMode = 0644;
+
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v";
-// What is written is the object's other members.
+// The text of a line is the rest of the object's members.
 constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})";
 
-// Of text that is printable: nothing else in it means anything to JSON.
+// Quotes printable text, in which only these characters have a meaning for JSON.
 std::string Quoted(absl::string_view printable) {
   return absl::StrCat("\"", absl::StrReplaceAll(printable, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
 }
@@ -34,7 +39,7 @@ void AddMember(absl::string_view name, const std::string& value, std::string* me
   if (!value.empty()) absl::StrAppend(members, "\"", name, "\":", Quoted(Printable(value)), ",");
 }
 
-// Takes "round 12: " off the front of a line.
+// Removes "round 12: " from the front of a line.
 std::optional<uint64_t> ConsumeRound(absl::string_view* line) {
   absl::string_view rest = *line;
   if (!absl::ConsumePrefix(&rest, "round ")) return std::nullopt;
@@ -45,6 +50,23 @@ std::optional<uint64_t> ConsumeRound(absl::string_view* line) {
   }
   *line = rest.substr(end + 2);
   return round;
+}
+
+// The colours of spdlog's own sinks.
+constexpr char kColourEnd[] = "\x1b[m";
+
+const char* ColourOf(Log::Level level) {
+  switch (level) {
+    case Log::Level::kDebug:
+      return "\x1b[36m";  // cyan
+    case Log::Level::kInfo:
+      return "\x1b[32m";  // green
+    case Log::Level::kWarning:
+      return "\x1b[33m\x1b[1m";  // yellow, bold
+    case Log::Level::kError:
+      break;
+  }
+  return "\x1b[31m\x1b[1m";  // red, bold
 }
 
 spdlog::level::level_enum ToSpdlog(Log::Level level) {
@@ -63,10 +85,8 @@ spdlog::level::level_enum ToSpdlog(Log::Level level) {
 
 }  // namespace
 
-struct ProcessLog::Sink {
-  explicit Sink(const std::vector<spdlog::sink_ptr>& sinks)
-      : logger("atoll", sinks.begin(), sinks.end()) {}
-  spdlog::logger logger;
+struct ProcessLog::Pattern {
+  spdlog::pattern_formatter formatter;
 };
 
 absl::StatusOr<Log::Level> ParseLogLevel(absl::string_view text) {
@@ -79,34 +99,33 @@ absl::StatusOr<Log::Level> ParseLogLevel(absl::string_view text) {
 }
 
 absl::StatusOr<std::unique_ptr<ProcessLog>> ProcessLog::Open(const Options& options) {
-  std::vector<spdlog::sink_ptr> sinks;
-  if (options.to_standard_error) {
-    const bool colours = !options.json && TerminalFor(isatty(STDERR_FILENO) != 0).colours;
-    sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
-        colours ? spdlog::color_mode::automatic : spdlog::color_mode::never));
-  }
+  int fd = STDERR_FILENO;
   if (!options.file.empty()) {
-    try {
-      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
-    } catch (const spdlog::spdlog_ex& error) {
+    fd = open(options.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kLogFileMode);
+    if (fd < 0) {
       return absl::UnknownError(
-          absl::StrCat(options.file, ": cannot open the log: ", error.what()));
+          absl::StrCat(options.file, ": cannot open the log: ", std::strerror(errno)));
     }
   }
-  auto sink = std::make_unique<Sink>(sinks);
-  sink->logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(
-      options.json ? kJsonPattern : kTextPattern, spdlog::pattern_time_type::utc));
-  sink->logger.set_level(ToSpdlog(options.level));
-  sink->logger.flush_on(spdlog::level::info);
-  return std::unique_ptr<ProcessLog>(new ProcessLog(std::move(sink), options.json));
+  return std::unique_ptr<ProcessLog>(new ProcessLog(options, fd));
 }
 
-ProcessLog::ProcessLog(std::unique_ptr<Sink> sink, bool json)
-    : json_(json), sink_(std::move(sink)) {}
+ProcessLog::ProcessLog(const Options& options, int fd)
+    : json_(options.json),
+      colours_(!options.json && options.file.empty() && TerminalFor(isatty(fd) != 0).colours),
+      level_(options.level),
+      pattern_(new Pattern{spdlog::pattern_formatter(options.json ? kJsonPattern : kTextPattern,
+                                                     spdlog::pattern_time_type::utc)}),
+      writer_(fd, !options.file.empty(), [this](uint64_t dropped) {
+        return Format(Level::kWarning,
+                      absl::StrCat(Counted(dropped, "line"),
+                                   " of this log could not be written and were dropped: nobody "
+                                   "read them, or the disk was full"));
+      }) {}
 
-ProcessLog::~ProcessLog() { sink_->logger.flush(); }
+ProcessLog::~ProcessLog() = default;
 
-void ProcessLog::SetLevel(Level level) { sink_->logger.set_level(ToSpdlog(level)); }
+void ProcessLog::SetLevel(Level level) { level_ = level; }
 
 void ProcessLog::SetContext(const Context& context) {
   std::string who;
@@ -129,16 +148,24 @@ std::string ProcessLog::Members(absl::string_view line) const {
   return members;
 }
 
-void ProcessLog::Write(Level level, absl::string_view line) {
-  const spdlog::level::level_enum as = ToSpdlog(level);
-  if (!sink_->logger.should_log(as)) return;
-  if (json_) {
-    sink_->logger.log(as, spdlog::string_view_t(Members(line)));
-  } else if (IsPrintable(line)) {
-    sink_->logger.log(as, spdlog::string_view_t(line.data(), line.size()));
-  } else {
-    sink_->logger.log(as, spdlog::string_view_t(Printable(line)));
+std::string ProcessLog::Format(Level level, absl::string_view line) const {
+  const std::string text = json_ ? Members(line) : Printable(line);
+  spdlog::details::log_msg message("atoll", ToSpdlog(level), text);
+  spdlog::memory_buf_t formatted;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pattern_->formatter.format(message, formatted);
   }
+  std::string whole(formatted.data(), formatted.size());
+  if (colours_ && message.color_range_end > message.color_range_start) {
+    whole.insert(message.color_range_end, kColourEnd);
+    whole.insert(message.color_range_start, ColourOf(level));
+  }
+  return whole;
+}
+
+void ProcessLog::Write(Level level, absl::string_view line) {
+  if (level >= level_.load()) writer_.Write(Format(level, line));
 }
 
 }  // namespace atolld

@@ -1,63 +1,73 @@
-// Where a process of Atoll writes what happened: standard error and, if asked for, a file that
-// grows.
+// The log of a process of Atoll, which is written to standard error or appended to a file.
 //
-// One line an event: "2026-03-01T12:00:00.123Z info round 12: ...", UTC, or the same as a JSON
-// object: {"time":"...","level":"info","process":"peer","run":"books","peer":"p1","round":12,
-// "message":"..."}. What is not for showing is escaped (Printable): a line may quote a stranger.
-// Any thread. The only file of the code base that knows the logging library.
+// Writers never wait: lines are handed over to a LineWriter (line_writer.h), which drops and counts
+// the lines that cannot be written.
+//
+// Each event is one line: "2026-03-01T12:00:00.123Z info round 12: ...", in UTC, or the same as a
+// JSON object: {"time":"...","level":"info","process":"peer","run":"books","peer":"p1","round":12,
+// "message":"..."}. Unprintable characters are escaped (Printable), because a line may quote
+// untrusted text. Thread-safe. No other code uses the logging library.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "daemon/env/env.h"
+#include "daemon/env/line_writer.h"
 
 namespace atolld {
 
-// "debug", "info", "warning" or "error"; INVALID_ARGUMENT names these.
+// Parses "debug", "info", "warning" or "error". Fails with INVALID_ARGUMENT if the text is not one
+// of these; the message names all four.
 absl::StatusOr<Log::Level> ParseLogLevel(absl::string_view text);
 
 class ProcessLog final : public Log {
  public:
   struct Options {
-    Level level = Level::kInfo;  // lines below it are dropped
-    bool to_standard_error = true;
-    std::string file;   // appended to; empty: none
-    bool json = false;  // an object a line, without colours
+    Level level = Level::kInfo;  // Lines below this level are dropped.
+    std::string file;            // The file to which the log is appended; standard error if empty.
+    bool json = false;           // If true, each line is a JSON object, without colours.
   };
 
-  // Who writes. Fields of an object; a line of text has none of them, nor an object those that are
-  // empty.
+  // Identifies the process that writes. These are fields of each JSON object, which leaves out the
+  // empty ones; text lines do not have them.
   struct Context {
-    std::string process;  // "coordinator", "peer"
+    std::string process;  // The kind of process, such as "coordinator" or "peer".
     std::string run;
     std::string peer;
   };
 
-  // UNKNOWN names the file when it cannot be opened.
+  // Fails with UNKNOWN if the file cannot be opened; the message names the file.
   static absl::StatusOr<std::unique_ptr<ProcessLog>> Open(const Options& options);
-  ~ProcessLog() override;  // flushes
+  // Waits until everything is written, but at most a second.
+  ~ProcessLog() override;
 
-  void SetLevel(Level level);  // any thread
-  // Of all lines from now on. Any thread.
+  void SetLevel(Level level);  // May be called from any thread.
+  // Applies to all lines from now on. May be called from any thread.
   void SetContext(const Context& context);
 
-  // Lines of level info and above are flushed at once, so that they survive a kill.
+  // Never blocks. The line is written soon if the descriptor accepts it.
   void Write(Level level, absl::string_view line) override;
 
  private:
-  struct Sink;
-  ProcessLog(std::unique_ptr<Sink> sink, bool json);
+  struct Pattern;
+  ProcessLog(const Options& options, int fd);
   std::string Members(absl::string_view line) const;
+  std::string Format(Level level, absl::string_view line) const;
 
   const bool json_;
-  const std::unique_ptr<Sink> sink_;
+  const bool colours_;
+  std::atomic<Level> level_;
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
-  std::string who_;  // the context as members of an object
+  const std::unique_ptr<Pattern> pattern_;
+  std::string who_;  // The context, formatted as members of a JSON object.
+
+  LineWriter writer_;  // The last member, because its thread uses all others.
 };
 
 }  // namespace atolld

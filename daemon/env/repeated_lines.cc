@@ -8,10 +8,10 @@
 namespace atolld {
 namespace {
 
-// Whoever looks at the log an hour later still finds it.
+// A user who looks at the log an hour later still finds the line.
 constexpr absl::Duration kSayAgainAfter = absl::Minutes(10);
 
-// Keys are few; one that others choose must fill no memory.
+// There are few keys; keys chosen by others must not fill the memory.
 constexpr size_t kMostKeys = 256;
 
 }  // namespace

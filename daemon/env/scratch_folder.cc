@@ -21,7 +21,8 @@ namespace {
 
 constexpr absl::string_view kOwnPart = "XXXXXX";  // as mkdtemp wants it
 
-// Somebody who clears up may take a new folder for one that was left, before it is locked.
+// Another process that cleans up may take a new folder for one that was left behind, before it is
+// locked.
 constexpr int kTriesToMake = 8;
 
 bool IsScratchName(absl::string_view name, absl::string_view stem) {
@@ -30,7 +31,7 @@ bool IsScratchName(absl::string_view name, absl::string_view stem) {
                      [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); });
 }
 
-// Not through a link, which others may have laid in a folder that all may write to.
+// Does not follow links, which other users may have put into a folder in which all may write.
 bool IsOwnFolder(const std::string& path) {
   struct stat found {};
   return lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid();
@@ -41,7 +42,7 @@ void RemoveFolder(const std::string& path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-// `own`: the one that this process has locked.
+// `own` is the folder that this process has locked.
 void RemoveLeftOver(const std::string& prefix, const std::string& own) {
   if (!HolderOf(own)) return;  // a file system without locks
   const std::filesystem::path whole(prefix);

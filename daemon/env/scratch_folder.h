@@ -1,12 +1,12 @@
-// ScratchFolder: a folder that is gone when its owner is: at the end of this object, or, where the
-// process was killed before, when the next one is made under the same name.
+// ScratchFolder: a temporary folder. It is removed when this object is destroyed or, if the process
+// was killed before, when the next ScratchFolder with the same prefix is made.
 //
-//   PREFIX-XXXXXX        six characters that make the name its own; for its owner alone (0700)
+//   PREFIX-XXXXXX        six characters that make the name unique; for its owner alone (0700)
 //   PREFIX-XXXXXX/lock   held by the process that works in it (posix_folder_lock.h)
 //
-// Law: a folder that a living process works in is never removed, and none of another user. Where
-// the file system has no locks nobody can tell, and what was left behind stays. Blocking; one
-// thread.
+// Law: it never removes a folder in which a living process works, or a folder of another user. If
+// the file system has no locks, this cannot be known, and the folders of earlier processes are
+// left. Its calls block. Used by one thread.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ namespace atolld {
 
 class ScratchFolder {
  public:
-  // Removes what was left of earlier ones with this prefix, a path, and makes one. An error of the
-  // disk names the folder that cannot be made.
+  // Removes the folders that earlier processes have left under this prefix, which is a path, and
+  // makes a new folder. If it fails, the message names the folder that cannot be made.
   static absl::StatusOr<std::unique_ptr<ScratchFolder>> Make(const std::string& prefix);
 
   ~ScratchFolder();

@@ -21,10 +21,10 @@ constexpr char kSocketVariable[] = "NOTIFY_SOCKET";
 constexpr char kWatchdogVariable[] = "WATCHDOG_USEC";
 constexpr char kWatchdogPidVariable[] = "WATCHDOG_PID";
 
-// How often somebody who asks for the status sees a new one, where no watchdog wants more.
+// How often the status is renewed if no watchdog needs more.
 constexpr absl::Duration kBetweenStatuses = absl::Seconds(5);
 
-// So that two beats may come late before the manager loses patience.
+// Two beats may come late before the manager loses patience.
 constexpr int kBeatsAWatchdog = 3;
 
 std::string Variable(const char* name) {

@@ -14,10 +14,10 @@ namespace rpc = ::etcdserverpb;
 
 using Clock = EtcdMachine::Clock;
 
-// Between two rounds through all endpoints.
+// The time between two rounds through all endpoints.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
 
-// Another endpoint may do better.
+// Returns true if another endpoint may do better.
 bool IsTheEndpoints(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsCancelled(status) || absl::IsInternal(status) || absl::IsUnknown(status);

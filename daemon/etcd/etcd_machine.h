@@ -1,8 +1,9 @@
-// EtcdMachine: what this room asks of the machine that it runs on: calls to etcd, a clock, and
-// threads that wait.
+// EtcdMachine: everything that the code of this folder needs from its machine: calls to etcd, a
+// clock, and threads that wait.
 //
-// All that blocks goes through here, so that the same store and the same leadership run over gRPC
-// with threads of the system (grpc_etcd.h), and in a simulation on a virtual clock.
+// Every call that blocks goes through this interface, so that the same code of the store and of the
+// leadership runs over gRPC with the system's threads (grpc_etcd.h) and in a simulation on a
+// virtual clock.
 #pragma once
 
 #include <chrono>
@@ -22,15 +23,17 @@ class EtcdMachine;
 
 struct EtcdAccess {
   std::shared_ptr<EtcdMachine> machine;
-  std::vector<std::string> endpoints;  // "host:port", one at least
-  // PEM, not file names; the last two may be empty. Without an authority: plain text.
+  std::vector<std::string> endpoints;  // The endpoints, as "host:port"; at least one.
+  // The contents of PEM files, not their names. The last two may be empty. If `authority` is empty,
+  // the connection is plain text.
   std::string authority, certificate, key;
-  absl::Duration one_try = absl::Seconds(1);  // for one endpoint's answer
+  absl::Duration one_try = absl::Seconds(1);  // The time that one endpoint has for its answer.
 };
 
-// A way to one endpoint. Each call is one try, and blocks until it is answered or `wait` is over:
-// DEADLINE_EXCEEDED or UNAVAILABLE leave open whether it was done, or will be. CANCELLED: by
-// Cancel. What else etcd answers is passed on. One thread's at a time, but for Cancel.
+// A connection to one endpoint. Each call is one try, and blocks until it is answered or `wait` is
+// over. After DEADLINE_EXCEEDED and UNAVAILABLE it is unknown whether the request was carried out,
+// or still will be. Cancel ends a call with CANCELLED. Other errors of etcd are returned. Used by
+// one thread at a time, except for Cancel.
 class EtcdWire {
  public:
   virtual ~EtcdWire() = default;
@@ -48,20 +51,20 @@ class EtcdWire {
   virtual absl::Status KeepAlive(const etcdserverpb::LeaseKeepAliveRequest& request,
                                  absl::Duration wait,
                                  etcdserverpb::LeaseKeepAliveResponse* response) = 0;
-  // OK: there was an event, or the watch cannot go on from where it was to begin.
+  // Returns OK if there was an event, or if the watch cannot begin at the requested revision.
   virtual absl::Status Watch(const etcdserverpb::WatchCreateRequest& request,
                              absl::Duration wait) = 0;
 
-  // Ends the call that goes on and refuses every later one. Any thread.
+  // Ends the call under way and refuses every later call. May be called from any thread.
   virtual void Cancel() = 0;
 };
 
-// Any thread.
+// May be called from any thread.
 class EtcdMachine {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Waits for the end of its work when it is destroyed.
+  // A thread. The destructor waits until the thread's work has ended.
   class Thread {
    public:
     virtual ~Thread() = default;
@@ -69,14 +72,15 @@ class EtcdMachine {
 
   virtual ~EtcdMachine() = default;
 
-  // Makes no call yet.
+  // Returns a connection to the endpoint. Makes no call yet.
   virtual std::unique_ptr<EtcdWire> Dial(const EtcdAccess& access, const std::string& endpoint) = 0;
 
-  virtual Clock::time_point Now() const = 0;  // monotonic
+  virtual Clock::time_point Now() const = 0;  // Returns monotonic time.
   virtual void Sleep(absl::Duration wait) = 0;
 
   virtual std::unique_ptr<Thread> Start(std::function<void()> work) = 0;
-  // Gives `lock` up until `done` holds, which is looked at after each WakeAll, or `wait` is over.
+  // Waits, with `lock` released, until `done` returns true, which is checked after each WakeAll, or
+  // until `wait` is over.
   virtual void Await(std::unique_lock<std::mutex>& lock, absl::Duration wait,
                      const std::function<bool()>& done) = 0;
   virtual void WakeAll() = 0;

@@ -16,7 +16,8 @@
 namespace atolld {
 namespace {
 
-// Beyond a dead leader's lease: for etcd to notice that it has ended, and to answer.
+// The time in addition to a dead leader's lease: for etcd to notice that it has ended, and to
+// answer.
 constexpr absl::Duration kBeyondLease = absl::Seconds(2);
 
 absl::StatusOr<std::string> PemIn(Files& files, const std::string& path) {
@@ -95,6 +96,7 @@ absl::StatusOr<EtcdHold> EtcdHold::Take(const EtcdPlace& place, const Config& co
   settings.ttl = config.coordinator.etcd_lease;
   settings.address = config.coordinator.address;
   settings.authority = authority;
+  settings.opening = absl::InfiniteDuration();
   auto news = std::make_unique<News>();
   auto leadership = std::make_unique<Leadership>(settings, news->Events());
   EtcdHold hold(std::move(news), std::move(leadership));

@@ -1,5 +1,5 @@
-// Where a run is in etcd, as its coordinator's config says; and holding it without a coordinator,
-// for whoever works with the store alone. Blocking.
+// Finds a run's place in etcd from its coordinator's config (EtcdPlaceOf), and lets a tool that
+// works with the store alone hold the leadership of the run (EtcdHold). The calls block.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,20 @@ namespace atolld {
 
 struct EtcdPlace {
   EtcdAccess access;
-  std::string prefix;  // ends with '/'
+  std::string prefix;  // The prefix of the run's keys; ends with '/'.
 };
 
-// Reads the files that the config names.
+// Returns the run's place. Reads the credential files that the config names.
 absl::StatusOr<EtcdPlace> EtcdPlaceOf(Files& files, const Config& config);
 
-// The leadership of a run, held while this exists: no coordinator leads, and none can write.
+// The leadership of a run, which is held while this object exists. Meanwhile no coordinator leads
+// the run or can write to its store.
 class EtcdHold {
  public:
-  // `authority`: the certificate of the cluster's authority; empty in plain text. Waits for a
-  // leader that has just died until its lease has ended. UNAVAILABLE: a coordinator leads, or etcd
-  // does not answer. FAILED_PRECONDITION: the run's coordinators have another authority.
+  // Takes the leadership. `authority` is the certificate of the cluster's authority; empty if the
+  // cluster uses plain text. If a leader has just died, waits until its lease has ended. Fails with
+  // UNAVAILABLE if a coordinator leads or etcd does not answer, and with FAILED_PRECONDITION if the
+  // run's coordinators have another authority.
   static absl::StatusOr<EtcdHold> Take(const EtcdPlace& place, const Config& config,
                                        const std::string& authority);
 
@@ -41,7 +43,7 @@ class EtcdHold {
   EtcdHold(std::unique_ptr<News> news, std::unique_ptr<Leadership> leadership);
 
   std::shared_ptr<LeaderTerm> term_;
-  std::unique_ptr<News> news_;  // outlives the leadership, whose thread writes to it
+  std::unique_ptr<News> news_;  // Must outlive leadership_, whose thread writes to it.
   std::unique_ptr<Leadership> leadership_;
 };
 

@@ -16,10 +16,10 @@ namespace rpc = ::etcdserverpb;
 
 using Kind = RowChange::Kind;
 
-// Before the number of a part: no key of a row has it or a smaller character.
+// Precedes the number of a part: no key of a row contains it or a smaller character.
 constexpr char kPartMark = '+';
 
-// The one key of a table that is written whole.
+// The only key of a table that is written whole.
 constexpr char kWhole[] = "all";
 
 std::string PartKey(const std::string& key, size_t part) {
@@ -98,7 +98,7 @@ class BatchMaker {
     batches_.back().operations.push_back(std::move(operation));
   }
 
-  // Whether the batch has an operation on this key or range.
+  // Returns true if the batch has an operation on this key or range.
   bool Touches(const std::string& key, const std::string& end) const {
     if (!end.empty()) {
       const auto first = put_.lower_bound(key);
@@ -111,7 +111,7 @@ class BatchMaker {
 
   const absl::string_view prefix_;
   std::vector<EtcdBatch> batches_;
-  // Of the last batch.
+  // Keys of the last batch.
   std::set<std::string> put_;
   std::vector<std::pair<std::string, std::string>> deleted_;
 };
@@ -160,7 +160,7 @@ absl::Status RowAssembly::Add(const rpc::KeyValue& pair) {
   const std::string& key = pair.key();
   const size_t mark = key.rfind(kPartMark);
   if (mark != std::string::npos) {
-    // Of a row that was larger once, or the next of this one.
+    // Belongs to a row that was once larger, or continues this one.
     if (more_ == 0) return absl::OkStatus();
     if (key.compare(0, mark, key_) != 0) return End();
     bytes_ += value.bytes();

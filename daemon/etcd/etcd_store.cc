@@ -18,9 +18,9 @@ namespace {
 namespace rpc = ::etcdserverpb;
 
 constexpr int64_t kKeysAPage = 256;
-// For one answer, where no term says how long it is of use.
+// The time for one answer if there is no term that limits it.
 constexpr absl::Duration kPatience = absl::Seconds(5);
-// Of transactions: a compaction takes etcd some milliseconds, and a superseded row some bytes.
+// In transactions. A compaction costs etcd some milliseconds, and a superseded row some bytes.
 constexpr uint64_t kBetweenCompactions = 256;
 
 bool MayPass(const absl::Status& status) {
@@ -49,7 +49,7 @@ rpc::RequestOp DeleteFolder(const std::string& folder) {
   return operation;
 }
 
-// That the key has this value; none: it is not there.
+// Adds the condition that the key has this value or, if `value` is empty, that it does not exist.
 void AddFollows(const std::string& key, const std::string& value, rpc::TxnRequest* request) {
   rpc::Compare* const compare = request->add_compare();
   compare->set_key(key);
@@ -89,8 +89,9 @@ absl::StatusOr<std::string> EtcdStore::FindLastCommit() {
 
 absl::Status EtcdStore::Commit(const std::vector<rpc::RequestOp>& operations,
                                const std::vector<std::string>& fresh) {
-  // By this whoever got no answer finds out whether it was done, and by the one before it is done
-  // once, also if an earlier try arrives after a later transaction.
+  // By this number a writer without an answer finds out whether its transaction was done. The
+  // condition on the number before it makes sure that it is done once, even if an earlier try
+  // arrives after a later transaction.
   const std::string id = absl::StrCat(term_->fence(), ".", ++commits_);
   if (!last_commit_) {
     ASSIGN_OR_RETURN(last_commit_, FindLastCommit());
@@ -122,7 +123,8 @@ absl::Status EtcdStore::Commit(const std::vector<rpc::RequestOp>& operations,
       last_commit_ = id;
       return absl::OkStatus();
     }
-    if (answer->responses_size() != 2) return absl::DataLossError("etcd answers something else");
+    if (answer->responses_size() != 2)
+      return absl::DataLossError("etcd gives an unexpected answer");
     const rpc::RangeResponse& last = answer->responses(1).response_range();
     const rpc::RangeResponse& election = answer->responses(0).response_range();
     if (!term_->IsIn(election)) {
@@ -139,16 +141,15 @@ absl::Status EtcdStore::Commit(const std::vector<rpc::RequestOp>& operations,
     }
     if (found != *last_commit_) {
       return absl::DataLossError(absl::StrCat(where_, ": transaction ", found, " follows ",
-                                              *last_commit_, ", and this leader has not made it"));
+                                              *last_commit_, ", and this leader did not make it"));
     }
-    return absl::AlreadyExistsError(
-        absl::StrCat(where_, ": what is to be written there is there already"));
+    return absl::AlreadyExistsError(absl::StrCat(where_, ": what is to be written exists already"));
   }
   return absl::AbortedError("its lease in etcd could not be kept alive");
 }
 
-// Its parts may be written again and again; from the moment in which their number stands beside
-// them, the update is durable.
+// The parts may be written again and again; once their number is written beside them, the update is
+// durable.
 absl::Status EtcdStore::CommitByParts(const std::vector<EtcdBatch>& batches) {
   for (size_t i = 0; i < batches.size(); ++i) {
     rpc::TxnRequest part;

@@ -1,10 +1,11 @@
-// EtcdStore: the Store of a run that several coordinators look after, in etcd.
+// EtcdStore: a Store in etcd, for a run with several coordinators.
 //
-// Every write is a transaction that holds only while this coordinator leads (LeaderTerm), so a
-// former leader can change nothing. An update is one transaction, as a round and a change of the
-// roster are. One that is too large for that is written beside the rows first, then decided by one
-// transaction, then carried out; a leader that dies in between leaves the rest to the next one's
-// Load. Old revisions are compacted as it goes, so etcd's memory is bounded by the rows.
+// Every write is a transaction that takes effect only while this coordinator leads (LeaderTerm), so
+// a former leader can change nothing. An update, such as a round or a change of the roster, is one
+// transaction. An update that is too large for one transaction is first written beside the rows,
+// then made valid by one transaction, and then carried out; if the leader dies in between, the next
+// leader's Load completes it. Old revisions are compacted from time to time, so etcd's memory is
+// proportional to the rows.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,13 @@ namespace atolld {
 
 class EtcdStore final : public TableStore {
  public:
-  // `prefix` ends with '/'. Without a term it only reads: as it is at one instant.
+  // `prefix` ends with '/'. If `term` is null, the store can only be read, and shows the state at
+  // one moment.
   EtcdStore(EtcdAccess access, std::string prefix, std::shared_ptr<LeaderTerm> term);
 
-  // Whatever reads: UNAVAILABLE, etcd cannot be asked; ABORTED, the term is over. Whatever writes
-  // tries until the term is over; ALREADY_EXISTS: a row that is to be new is there.
+  // Reading functions fail with UNAVAILABLE if etcd does not answer, and with ABORTED if the term
+  // has ended. Writing functions retry until the term has ended; they fail with ALREADY_EXISTS if a
+  // row that should be new exists.
   absl::Status Apply(const RunUpdate& update) override;
   absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;
   std::string where() const override { return where_; }
@@ -44,13 +47,13 @@ class EtcdStore final : public TableStore {
  private:
   absl::Status Commit(const std::vector<etcdserverpb::RequestOp>& operations,
                       const std::vector<std::string>& fresh);
-  // Of the newest transaction, as this leader found it.
+  // Reads the id of the newest transaction from etcd; it is empty if there is none.
   absl::StatusOr<std::string> FindLastCommit();
   absl::Status CommitByParts(const std::vector<EtcdBatch>& batches);
   absl::Status FinishParts();
   absl::Status CarryOut(uint64_t parts);
   absl::StatusOr<etcdserverpb::RangeResponse> Read(const etcdserverpb::RangeRequest& request);
-  // Until `most` rows were taken, or `end` is reached.
+  // Reads rows until `most` rows were taken or the key `end` is reached.
   absl::Status ReadRows(const std::string& from, const std::string& end, uint64_t most,
                         const RowAssembly::Take& take);
   void CompactNowAndThen();
@@ -59,13 +62,14 @@ class EtcdStore final : public TableStore {
   const std::string where_;
   const std::shared_ptr<LeaderTerm> term_;
   EtcdClient client_;
-  // The number of the newest transaction, empty before the first one; as it was read or written. A
-  // transaction holds only where it is the next: a try that was given up may still arrive.
+  // The number of the newest transaction, as it was read or written; empty before the first one. A
+  // transaction takes effect only if its number is the next one, because a try that was given up
+  // may still reach etcd.
   std::optional<std::string> last_commit_;
-  uint64_t commits_ = 0;       // of this term
-  uint64_t compacted_ = 0;     // of those, when it last compacted
-  int64_t revision_ = 0;       // of the last one
-  int64_t read_revision_ = 0;  // at which everything is read; 0: now
+  uint64_t commits_ = 0;       // The number of transactions in this term.
+  uint64_t compacted_ = 0;     // The value of commits_ at the last compaction.
+  int64_t revision_ = 0;       // The revision of the last transaction.
+  int64_t read_revision_ = 0;  // The revision at which everything is read; 0 means the newest.
 };
 
 }  // namespace atolld

@@ -1,5 +1,5 @@
-// The machine of production for what is kept in etcd: gRPC to its members, and the system's
-// threads and clock.
+// The EtcdMachine of production: it uses gRPC to etcd's members, and the system's threads and
+// clock.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace atolld {
 
-// Each way has a channel of its own, whose failures are nobody else's.
+// Returns the machine. Each of its connections has a channel of its own, so that its failures
+// affect no other connection.
 std::shared_ptr<EtcdMachine> MakeGrpcEtcd();
 
 }  // namespace atolld

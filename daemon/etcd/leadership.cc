@@ -14,15 +14,17 @@ namespace rpc = ::etcdserverpb;
 
 using Clock = LeaderTerm::Clock;
 
-// Of the lease's time: how long before its end the leader stops, for what is on its way by then.
+// The part of the lease's time before its end at which the leader stops, because of the requests
+// under way then.
 constexpr int kMargin = 8;
-// How often the lease is renewed in its time, and how long one endpoint gets for an answer.
+// How often the lease is renewed in its time, and the part of it that one endpoint gets for an
+// answer.
 constexpr int kBeats = 4;
 
-// After a watch that failed; the next look asks another endpoint.
+// The pause after a watch that failed; the next look asks another endpoint.
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
 
-// For the lease's return at the end, which only saves others some time.
+// The time for returning the lease at the end, which only saves others some time.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
 EtcdAccess Hasty(EtcdAccess access, absl::Duration ttl) {
@@ -158,7 +160,7 @@ absl::StatusOr<Leadership::Seen> Leadership::Look() {
   AddRange(election_, request.add_success());
   AddRange(authority_, request.add_success());
   ASSIGN_OR_RETURN(const rpc::TxnResponse response, client_.Txn(request, settings_.ttl));
-  if (response.responses_size() != 2) return absl::DataLossError("etcd answers something else");
+  if (response.responses_size() != 2) return absl::DataLossError("etcd gives an unexpected answer");
   Seen seen;
   seen.revision = response.header().revision();
   const rpc::RangeResponse& election = response.responses(0).response_range();
@@ -212,11 +214,22 @@ absl::StatusOr<std::shared_ptr<LeaderTerm>> Leadership::Campaign() {
 
 std::string Leadership::Hold(LeaderTerm& term) {
   std::string last;
+  uint64_t ticks = 0;  // at the newest renewal
+  bool stands_still = false;
+  const Clock::time_point opens_until =
+      settings_.opening == absl::InfiniteDuration()
+          ? Clock::time_point::max()
+          : machine_->Now() + absl::ToChronoNanoseconds(settings_.opening);
   while (Pause(std::min(term.left(), settings_.ttl / kBeats))) {
     if (term.over()) {
+      if (stands_still) return "its loop stands still, so its lease was not kept alive";
       return absl::StrCat("its lease could not be kept alive", last.empty() ? "" : ": ", last);
     }
     const Clock::time_point asked = machine_->Now();
+    const uint64_t now = term.ticks();
+    stands_still = now == ticks && (now > 0 || asked >= opens_until);
+    if (stands_still) continue;
+    ticks = now;
     const absl::Status kept = client_.KeepAlive(term.lease(), term.left());
     if (absl::IsNotFound(kept)) return "its lease has ended";
     last = std::string(kept.message());

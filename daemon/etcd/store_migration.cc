@@ -52,14 +52,14 @@ absl::Status CheckFolder(Files& files, const std::string& file, const Config& co
                    "must be there; `atolld coordinator --backup` copies them"));
 }
 
-// The certificate of the cluster's authority; empty in plain text.
+// Returns the certificate of the cluster's authority; empty in plain text.
 absl::StatusOr<std::string> AuthorityOf(Files& files, const Config& config) {
   if (config.network.plaintext) return std::string();
   const std::string folder = absl::StrCat(FolderOf(config), "/", kAuthorityFolder);
   return ReadFile(files, CertificateFile(folder), kLargestPemFile);
 }
 
-// The run's peers believe one authority, and its history is signed with one key.
+// The run's peers trust one authority, and its history is signed with one key.
 absl::Status CheckSameKeys(Files& files, const MigrationOrder& order) {
   if (IsSameFolder(order.from, order.to)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string from, AuthorityOf(files, order.from));
@@ -73,7 +73,7 @@ absl::Status CheckSameKeys(Files& files, const MigrationOrder& order) {
       " --backup FOLDER` copies the run's own"));
 }
 
-// A store that nobody else works with while this exists; the folder's lock is the caller's.
+// A store with which nothing else works while this exists; the caller holds the folder's lock.
 struct HeldStore {
   std::optional<EtcdHold> hold;
   std::unique_ptr<TableStore> store;
@@ -93,7 +93,7 @@ absl::StatusOr<HeldStore> OpenStore(Files& files, const Config& config) {
   return held;
 }
 
-// Where there is none, none is made.
+// Makes no folder if there is none.
 absl::Status CheckIsThere(Files& files, const Config& config) {
   const std::string path = SqliteStore::PathIn(FolderOf(config));
   if (IsInEtcd(config) || files.Exists(path)) return absl::OkStatus();

@@ -1,8 +1,8 @@
-// A run's store moved between sqlite and etcd, by the configs of its coordinator before and after;
-// and a move undone.
+// Moves a run's store between sqlite and etcd (MigrateStore), and undoes such a move
+// (UndoMigration). The coordinator's configs before and after the move describe the two stores.
 //
 // No coordinator may work with either store meanwhile: the folders of both configs are locked, and
-// the leadership in etcd is held. Blocking.
+// the leadership in etcd is held. The calls block.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,12 @@
 namespace atolld {
 
 struct MigrationOrder {
-  std::string from_file, to_file;  // of the two configs, for messages
+  std::string from_file, to_file;  // The files of the two configs, for messages.
   Config from, to;
-  std::string move;  // a name that no other move has
+  std::string move;  // The name of this move, which no other move has.
   absl::Time now;
-  // What is being done, and how many headers of how many; 0 of 0 where it is not counted.
+  // Called with the step under way, the number of headers that are done and the number of all
+  // headers; both are 0 in a step that does not count headers.
   std::function<void(absl::string_view doing, uint64_t done, uint64_t total)> on_progress;
 };
 
@@ -30,21 +31,24 @@ struct Migration {
   uint64_t version = 0, headers = 0, rows = 0, bytes = 0;
 };
 
-// INVALID_ARGUMENT: the configs do not go together. NOT_FOUND: there is no such run or folder.
-// ALREADY_EXISTS: the target holds a run. FAILED_PRECONDITION: the run has moved before, or the two
-// folders hold different keys. UNAVAILABLE: a coordinator is at work, or etcd does not answer.
-// ABORTED: etcd was lost in the middle. After the last two, and after a kill, the same call may be
-// made again.
+// Fails with INVALID_ARGUMENT if the configs do not belong together; with NOT_FOUND if there is no
+// such run or folder; with ALREADY_EXISTS if the target holds a run; with FAILED_PRECONDITION if
+// the run was already moved, or the two folders hold different keys; with UNAVAILABLE if a
+// coordinator works with a store or etcd does not answer; with ABORTED if the connection to etcd
+// was lost during the move. After UNAVAILABLE and ABORTED, and after this process was killed, the
+// same call may be made again.
 absl::StatusOr<Migration> MigrateStore(Files& files, const MigrationOrder& order);
 
 struct UndoneMigration {
   std::string run_id, where, other;
   uint64_t version = 0;
-  bool moved = false;  // away from there; else its copy was not whole, and is removed
+  // True if the run had moved away from this store and was reopened; false if an incomplete copy
+  // was removed.
+  bool moved = false;
 };
 
-// Opens a store again whose run has moved away, or removes a copy that is not whole.
-// FAILED_PRECONDITION: there is nothing to undo. Else as above.
+// Reopens a store whose run has moved away, or removes an incomplete copy. Fails with
+// FAILED_PRECONDITION if there is nothing to undo, and otherwise like MigrateStore.
 absl::StatusOr<UndoneMigration> UndoMigration(Files& files, const std::string& file,
                                               const Config& config);
 

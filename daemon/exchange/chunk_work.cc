@@ -18,7 +18,8 @@
 namespace atolld {
 namespace {
 
-// zstd's own bound on what incompressible bytes grow by, with its header and checksum.
+// The most bytes of a frame: zstd's own bound on the growth of incompressible bytes, with its
+// header and checksum.
 size_t ZstdBound(size_t bytes) { return bytes + (bytes >> 8) + 512; }
 
 float WeightOf(const Piece& piece, const std::vector<float>& weights) {
@@ -30,13 +31,14 @@ float WeightOf(const Piece& piece, const std::vector<float>& weights) {
   return sum;
 }
 
-// What its values are multiplied by, as far as it was not done before.
+// Returns the factor of a piece's values that was not applied before.
 float ScaleOf(const Piece& piece, const std::vector<float>& scales) {
   if (piece.partial || Planted(PlantedBug::kScaleNotApplied)) return 1.0f;
   return scales[piece.sender];
 }
 
-// The bytes, unless they do not decode to the length that the contributor's leaves say.
+// Returns the bytes, or an error if their decoded values do not have the norm in the contributor's
+// leaves.
 absl::StatusOr<SharedBytes> HasItsNorm(const ChunkForm& form, const Piece& piece,
                                        absl::StatusOr<SharedBytes> encoded, size_t elements) {
   if (!encoded.ok() || !piece.squared_norm) return encoded;
@@ -47,7 +49,7 @@ absl::StatusOr<SharedBytes> HasItsNorm(const ChunkForm& form, const Piece& piece
   return encoded;
 }
 
-// A piece whose bytes are what its contributor's leaves say.
+// A piece with bytes that match its contributor's leaves.
 struct Term {
   const Piece* piece;
   const Codec* codec;
@@ -69,12 +71,12 @@ float Sum(absl::Span<const float> values) {
   return sum;
 }
 
-// Whether there is a v that is not zero.
+// Returns true if there is a v that is not zero.
 bool HasCentre(const MeanTerms& terms) {
   return terms.rule && terms.centre != nullptr && !terms.centre->chunks.empty();
 }
 
-// sum = sum + rest * v, of the chunk; `pulls` are w_i * c_i.
+// Sets sum = sum + rest * v for the chunk; `pulls` are the w_i * c_i.
 absl::Status AddCentre(const MeanTerms& terms, uint32_t chunk, absl::Span<const float> weights,
                        absl::Span<const float> pulls, absl::Span<float> sum) {
   if (!HasCentre(terms)) return absl::OkStatus();
@@ -85,7 +87,8 @@ absl::Status AddCentre(const MeanTerms& terms, uint32_t chunk, absl::Span<const 
       "the centre");
 }
 
-// Encodes the mean of the terms and the centre. INVALID_ARGUMENT also if a term cannot be decoded.
+// Encodes the mean of the terms and the centre. Fails with INVALID_ARGUMENT also if a term cannot
+// be decoded.
 absl::StatusOr<size_t> EncodeMeanOf(const std::vector<Term>& terms, const ChunkForm& means,
                                     const Rounding& rounding, uint32_t chunk, size_t elements,
                                     const MeanTerms& how, absl::Span<uint8_t> out) {
@@ -174,8 +177,9 @@ absl::StatusOr<size_t> EncodeWeighted(const ChunkForm& updates, const ChunkForm&
   }
 }
 
-// `terms.rule` of the pieces, which are single contributors' chunks, ascending; sets `mean` and
-// whose chunks it was made of. FAILED_PRECONDITION: the rule takes more than are here.
+// Applies `terms.rule` to the pieces, which must be single contributors' chunks in ascending order.
+// Sets `mean` and the contributors whose chunks it was made of. Fails with FAILED_PRECONDITION if
+// the rule needs more pieces than are here.
 absl::Status RobustPieces(const ChunkForm& updates, const MeanTerms& terms,
                           const std::vector<Piece>& pieces, absl::Span<float> mean,
                           Reduced* reduced) {

@@ -1,8 +1,9 @@
-// What the pool does with single chunks: bring them into the form of the wire and back, and average
-// them.
+// The pool's work on single chunks: converting them to and from the wire form (encoded, and
+// compressed if zstd is on), and averaging them.
 //
-// Every function here depends on its arguments alone; what it allocates depends on the shape that
-// the caller gives, never on the bytes. Any thread.
+// The result of each function depends only on its arguments. The memory that it allocates depends
+// on the shape that the caller gives, never on the bytes. All functions may be called from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -25,105 +26,116 @@
 
 namespace atolld {
 
-// An encoded chunk, and the squared norm of what it decodes to (contribution.h, MeasureChunk).
+// An encoded chunk, and the squared norm of its decoded values (contribution.h, MeasureChunk).
 struct MeasuredChunk {
   SharedBytes encoded;
   double squared_norm = 0;
 };
 
-// How chunks are encoded, and how they travel.
+// Describes how chunks are encoded and sent.
 struct ChunkForm {
   const Codec* codec;
   bool zstd;
-  bool stochastic = false;  // means are rounded by keys made of `seed`; the codec can be
+  // If true, means are rounded stochastically with keys made from `seed`; the codec must support
+  // this.
+  bool stochastic = false;
   uint64_t seed = 0;
 
-  // The most bytes that a chunk of so many values takes on the wire.
+  // Returns the most bytes that a chunk of `elements` values takes on the wire.
   size_t MaxWireBytes(size_t elements) const;
-  // Encoded -> wire. Shares the bytes when zstd is off.
+  // Converts encoded bytes to the wire form. Shares the bytes if zstd is off.
   SharedBytes ToWire(const SharedBytes& encoded) const;
-  // Wire -> encoded; INVALID_ARGUMENT unless they fit a chunk of so many values.
+  // Converts bytes from the wire to encoded bytes. Fails with INVALID_ARGUMENT unless they fit a
+  // chunk of `elements` values.
   absl::StatusOr<SharedBytes> FromWire(const SharedBytes& wire, size_t elements) const;
-  // As FromWire; INVALID_ARGUMENT also if the codec cannot decode it. The encoded bytes lie in
-  // `place` where one is given and they have its length.
+  // Like FromWire, but also fails with INVALID_ARGUMENT if the codec cannot decode the chunk. The
+  // encoded bytes are written to `place` if it is given and has their length.
   absl::StatusOr<MeasuredChunk> Measured(const ByteParts& wire, size_t elements,
                                          std::optional<FreshBytes> place) const;
 };
 
-// What is averaged into a chunk's mean: one contributor's chunk, or a relay's mean of several.
+// A part of a chunk's mean: one contributor's chunk, or a relay's mean of several.
 struct Piece {
-  uint32_t sender;           // index in the plan
-  std::string contributors;  // bitmap: whose chunks it stands for
-  bool partial;              // a relay's mean, though it be of one contributor
+  uint32_t sender;           // The sender's index in the plan.
+  std::string contributors;  // A bitmap of the contributors that the piece covers.
+  bool partial;              // True for a relay's mean, even if it has only one contributor.
   SharedBytes bytes;
-  bool on_wire;  // in the form of the wire; the reducer's own are not
-  // of its encoded bytes, as its contributor's leaves say; not looked at where nobody told it
+  bool on_wire;  // True if `bytes` are in the wire form. The reducer's own chunks are not.
+  // The digest of the encoded bytes, from the contributor's leaves. It is not checked if nullopt.
   std::optional<Digest> digest = std::nullopt;
-  std::optional<double> squared_norm = std::nullopt;  // of what they decode to, as digest
+  // The squared norm of the decoded values, from the leaves. It is not checked if nullopt.
+  std::optional<double> squared_norm = std::nullopt;
 };
 
-// Gives each piece's encoded bytes in order; INVALID_ARGUMENT unless they fit and have its digest
-// and norm. Partial means are in the form of means. A few are unpacked and hashed at once.
+// Passes each piece's encoded bytes to `take`, in order, or INVALID_ARGUMENT if they do not fit or
+// do not have the piece's digest and norm. Partial means have the ChunkForm of means. A few pieces
+// are unpacked and hashed at the same time.
 using TakeEncoded = absl::FunctionRef<void(const Piece&, absl::StatusOr<SharedBytes>)>;
 void ForEachEncoded(const ChunkForm& updates, const ChunkForm& means,
                     absl::Span<const Piece> pieces, size_t elements, TakeEncoded take);
 
-// Which mean it is: what its rounding depends on.
+// The identity of a mean, on which its rounding depends.
 struct MeanPlace {
   uint64_t version;
   uint32_t chunk;
-  bool partial;                        // a relay's
-  absl::Span<const uint64_t> parts{};  // PeerPart of each contributor, if rounding is stochastic
+  bool partial;  // True for a relay's mean.
+  // The PeerPart of each contributor, if rounding is stochastic.
+  absl::Span<const uint64_t> parts{};
 };
 
-// How that mean is rounded: by ChunkKey(RoundingKey(seed, version, part), chunk), where part is 0
-// for the mean itself, and ~PeerPart of its lowest contributor for a relay's: a header may number
-// contributors otherwise than the plan did, and names no relay.
+// Returns how the mean at `place` is rounded: with the key ChunkKey(RoundingKey(seed, version,
+// part), chunk). `part` is 0 for the mean itself and ~PeerPart of its lowest contributor for a
+// relay's mean, because a header may number contributors differently from the plan and names no
+// relay.
 Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
                       const std::string& contributors);
 
-// How the pieces of a plan's contributors become one.
+// Describes how the pieces of a plan's contributors are combined.
 struct MeanTerms {
-  std::vector<float> weights;           // by contributor
-  std::vector<float> scales;            // by contributor: what its values are multiplied by, 0 to 1
-  std::optional<AggregationRule> rule;  // nothing: the weighted mean
-  std::shared_ptr<const Centre> centre;  // nullptr: zeros
+  std::vector<float> weights;            // The weight of each contributor.
+  std::vector<float> scales;             // The factor of each contributor's values, from 0 to 1.
+  std::optional<AggregationRule> rule;   // Nullopt means the weighted mean.
+  std::shared_ptr<const Centre> centre;  // Nullptr means a centre of zeros.
 };
 
 struct Reduced {
   SharedBytes encoded;
   SharedBytes wire;
-  double squared_norm = 0;            // of what it decodes to; not of a relay's
-  std::string contributors;           // bitmap: whose chunks it is the mean of
-  std::vector<std::string> partials;  // those of its pieces that were partial means
+  // The squared norm of the decoded values; unset for a relay's mean.
+  double squared_norm = 0;
+  std::string contributors;           // A bitmap of the contributors in the mean.
+  std::vector<std::string> partials;  // The bitmaps of the pieces that were partial means.
   std::vector<std::pair<uint32_t, absl::Status>>
-      refused;  // senders of pieces that cannot be decoded or have another digest: left out
+      // The senders of the pieces that were left out because they cannot be decoded or have another
+      // digest, each with the error.
+      refused;
 };
 
-// The mean of `pieces`, encoded once, as `means` says; so are partial means among them, all others
-// as `updates` says. The weighted mean is
+// Computes the mean of `pieces` and encodes it once, in the form `means`. Partial means among the
+// pieces also have the form `means`; all other pieces have the form `updates`. The weighted mean is
 //
 //   mean = (sum over pieces of (W_p * s_p) * Decode(piece_p)) * (1 / sum of W_p)
 //
 // in the order of `pieces` (ascending by lowest contributor) and the arithmetic of
-// optimizer/aggregation_rule.h; W_p and s_p are the contributor's weight and scale, of a partial
-// mean the fp32 sum of its contributors' weights in roster order, and 1: who made it has scaled.
+// optimizer/aggregation_rule.h. W_p and s_p are the contributor's weight and scale. For a partial
+// mean, W_p is the fp32 sum of its contributors' weights in roster order, and s_p is 1, because the
+// relay has applied the scales.
 //
-// The other rules are carried out on one chunk, by the values of those whose chunk is here, and
-// nothing else of their updates. A rule by coordinates needs no more. Krum and the geometric median
-// judge by the products of this chunk's values alone, so each chunk has a choice of its own, and
-// each bears the liars that the rule is made for. Centred clipping is one step from the mean v of
-// the entry before, whole updates' pulls being cut by the plan's scales c_i:
+// The other rules are applied to each chunk separately, using only this chunk of each update. This
+// is all that a rule by coordinates needs. Krum and the geometric median judge the updates by the
+// values of this chunk only, so each chunk has a choice of its own and tolerates as many liars as
+// the rule does. Centred clipping is one step from the mean v of the previous entry, in which the
+// plan's scales c_i limit the influence of whole updates:
 //
 //   mean = (sum of (w_i * c_i) * x_i + rest * v) * (1 / sum of w_i)
 //   rest = max(0, sum of w_i - sum of w_i * c_i)
 //
-// all in fp32, each sum in roster order, each operation rounded on its own; nothing is added for v
-// where the rest is 0.
+// All arithmetic is in fp32, each sum is in roster order, and each operation is rounded on its own;
+// if `rest` is 0, nothing is added for v.
 //
-// The outer Status: no piece was
-// left, too few for the rule (FAILED_PRECONDITION), or the mean is not finite; `refused` tells of
-// pieces even then. The mean is encoded into `out` where it is given; it is as long as any can be.
+// Fails if no piece is left, if there are too few pieces for the rule (FAILED_PRECONDITION), or if
+// the mean is not finite; `refused` is set even then. If `out` is given, the mean is encoded into
+// it; it must be long enough for any mean.
 absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,
                     size_t elements, const MeanTerms& terms, const std::vector<Piece>& pieces,
                     std::optional<FreshBytes> out, Reduced* reduced);

@@ -18,7 +18,7 @@ constexpr absl::string_view kRootDomain = "atoll.contribution.2";
 
 constexpr size_t kPageBytes = kLeavesAPage * kLeafBytes;
 
-// Of leaves in a message: a whole number of them, well below what a message takes.
+// The bytes of leaves in a message: a whole number of leaves, well below the limit of a message.
 constexpr size_t kMostLeavesBytes = kLeafBytes << 14;
 
 Digest RootOf(uint64_t leaves, const Digest& top) {
@@ -38,7 +38,7 @@ double ReadBits(absl::string_view bytes) {
   return absl::bit_cast<double>(bits);
 }
 
-// The pieces that have no digest yet.
+// Hashes the pieces that have no digest yet.
 void HashWhatFollows(absl::Span<const absl::Span<const uint8_t>> pieces,
                      std::vector<Digest>* digests) {
   const std::vector<Digest> more = Sha256Each(pieces.subspan(digests->size()));

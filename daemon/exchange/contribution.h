@@ -1,9 +1,9 @@
-// Contribution: what a peer gives to an entry: its update, encoded once by the run's grid.
+// Contribution: a peer's update for an entry, encoded once by the run's grid.
 //
-// Immutable and shared: every attempt sends the same bytes, and nobody copies them. With them stand
-// the norms of what they decode to, by which updates are judged: sums of squares in double, in the
-// order of optimizer/aggregation_kernels.h, so whoever has the bytes gets the same numbers. Pure
-// functions, any thread.
+// A contribution is immutable and shared: every attempt sends the same bytes, without copying them.
+// It also has the norms of its decoded values, by which updates are judged. The norms are sums of
+// squares in double, in the order of optimizer/aggregation_kernels.h, so every peer that has the
+// bytes computes the same numbers. The functions are pure and may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,93 +24,101 @@
 
 namespace atolld {
 
-// Of one decoded chunk.
+// The norms of one decoded chunk.
 struct ChunkNorms {
   double squared_norm = 0;
-  double squared_distance = 0;  // from the centre's values; 0 where no centre was asked for
+  // The squared distance from the centre's values; 0 without a centre.
+  double squared_distance = 0;
 };
 
 struct Contribution {
-  std::vector<SharedBytes> chunks;  // one a chunk of the grid
-  std::vector<Digest> digests;      // SHA-256 of each
-  std::vector<ChunkNorms> norms;    // as many
-  std::string leaves;               // ContributionLeaves(digests, norms)
-  MerkleTree pages;                 // PagesOf(leaves)
-  Digest root;                      // ContributionRoot(leaves)
+  // The encoded chunks, one for each chunk of the grid.
+  std::vector<SharedBytes> chunks;
+  std::vector<Digest> digests;    // The SHA-256 of each encoded chunk.
+  std::vector<ChunkNorms> norms;  // The norms of each chunk.
+  std::string leaves;             // ContributionLeaves(digests, norms)
+  MerkleTree pages;               // PagesOf(leaves)
+  Digest root;                    // ContributionRoot(leaves)
 };
 
-// What the root is made of. A chunk's leaf: SHA-256 of its encoded bytes, then the fp64 bits of its
-// squared norm and of its squared distance, little-endian.
+// The root is computed from the leaves. A chunk's leaf is the SHA-256 of its encoded bytes, then
+// the fp64 bits of its squared norm and of its squared distance, little-endian.
 inline constexpr size_t kLeafBytes = 48;
 struct Leaf {
   Digest digest;
   ChunkNorms norms;
 };
 
-// One a chunk, in grid order.
+// Returns one leaf for each chunk, in grid order.
 std::string ContributionLeaves(absl::Span<const Digest> digests,
                                absl::Span<const ChunkNorms> norms);
-// As they travel, in order: messages of 16384 leaves, whatever the size of the grid.
+// Returns the leaves in the form in which they are sent: in order, in messages of at most 16384
+// leaves.
 std::vector<v1::ContributionLeaves> LeavesInPages(absl::string_view leaves);
-// What a contributor signs: a hash over the number of leaves and the top of the tree of their
-// pages.
+// Returns the root that a contributor signs: a hash over the number of leaves and the top of the
+// tree of their pages.
 Digest ContributionRoot(absl::string_view leaves);
 Digest ContributionRoot(absl::string_view leaves, const MerkleTree& pages);
 
-// Leaves go into the tree by pages, of which the last may be short: a tree over single leaves would
-// take three times as long to hash, and a page is short beside the chunk that it proves.
+// The number of leaves in a page; the last page may have fewer. The Merkle tree has pages of leaves
+// at its bottom, because a tree of single leaves would take three times as long to hash, and a page
+// is short compared with the chunk that it proves.
 inline constexpr uint32_t kLeavesAPage = 16;
 MerkleTree PagesOf(absl::string_view leaves);
-// That of the chunk's leaf. There are leaves for it.
+// Returns the page that contains the chunk's leaf. The leaf must exist.
 absl::string_view PageOf(absl::string_view leaves, uint32_t chunk);
-// The chunk's leaf, if this page and this path (MerkleTree::Path) make the root of a contribution
-// of so many chunks. INVALID_ARGUMENT: they do not.
+// Returns the chunk's leaf. Fails with INVALID_ARGUMENT unless this page and this path (see
+// MerkleTree::Path) lead to the root of a contribution with `chunks` chunks.
 absl::StatusOr<Leaf> ProvenLeaf(absl::string_view root, uint32_t chunks, uint32_t chunk,
                                 absl::string_view page, absl::string_view path);
-// That of one chunk. There are leaves for it.
+// Returns the leaf of one chunk. The leaf must exist.
 Leaf LeafOf(absl::string_view leaves, uint32_t chunk);
-// The whole contribution's, in the order of WholeNorms.
+// Returns the squared norm of the whole contribution, summed in the same order as WholeNorms.
 double SquaredNormOf(absl::string_view leaves);
-// The leaves and the root that go with its chunks' bytes and these norms.
+// Sets the norms of `contribution`, and also its leaves, pages and root, which are computed from
+// the norms and the chunks' bytes.
 void SetNorms(std::vector<ChunkNorms> norms, Contribution* contribution);
 
-// Sums over the chunks in grid order: sum = +0, then sum = sum + chunk.
+// Returns the sums of the norms over the chunks, in grid order: sum = +0, then sum = sum + chunk.
 ChunkNorms WholeNorms(absl::Span<const ChunkNorms> chunks);
 
-// The squared norm of what a chunk's bytes decode to: the codec's own, or SquaredNorm
-// (optimizer/aggregation_kernels.h) of the values. INVALID_ARGUMENT if they cannot be decoded, or
-// not to finite values.
+// Returns the squared norm of a chunk's decoded values. It is computed by the codec's own
+// SquaredNorm if the codec has one, otherwise by SquaredNorm in optimizer/aggregation_kernels.h.
+// Fails with INVALID_ARGUMENT if the bytes cannot be decoded to finite values.
 absl::StatusOr<double> MeasureChunk(const Codec& codec, absl::Span<const uint8_t> bytes,
                                     size_t elements);
 
-// The mean of the entry before: what a rule with a centre starts from.
+// The mean of the previous entry, from which a rule with a centre starts.
 struct Centre {
-  const Codec* codec = nullptr;     // of means
-  std::vector<SharedBytes> chunks;  // encoded, by the grid; empty: zeros, before the first entry
+  const Codec* codec = nullptr;  // The codec of means.
+  // The encoded chunks of the grid. Empty before the first entry, when all values are zero.
+  std::vector<SharedBytes> chunks;
 };
 
-// The squared distance of decoded values from the centre's of that chunk. INVALID_ARGUMENT if those
-// cannot be decoded.
+// Returns the squared distance of decoded values from the centre's values of that chunk. Fails with
+// INVALID_ARGUMENT if the centre's chunk cannot be decoded.
 absl::StatusOr<double> MeasureDistance(const Centre& centre, uint32_t chunk,
                                        absl::Span<const float> values);
 
-// The norms with their distances from another centre. Blocking: run it on the pool.
+// Returns the contribution's norms with the distances from this centre. The call blocks, so run it
+// on the pool.
 absl::StatusOr<std::vector<ChunkNorms>> NormsFrom(const Centre& centre, const ChunkGrid& grid,
                                                   const Codec& codec,
                                                   const Contribution& contribution);
 
-// Encodes `values` by the grid, and measures norms but no distances; a stochastic rounding's key is
-// that of the whole contribution, each chunk has its ChunkKey. INVALID_ARGUMENT if a value is not
-// finite. Blocking: run it on the pool.
+// Encodes `values` by the grid, and measures norms but no distances. If the rounding is stochastic,
+// it has the key of the whole contribution, and each chunk is rounded with its own ChunkKey. Fails
+// with INVALID_ARGUMENT if a value is not finite. The call blocks, so run it on the pool.
 absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Codec& codec,
                                                 const Rounding& rounding,
                                                 absl::Span<const float> values);
 
-// What tells peers' roundings apart: the first 8 bytes, little-endian, of the SHA-256 of the id.
+// Returns the number that makes the roundings of different peers differ. It is the first 8 bytes,
+// little-endian, of the SHA-256 of the peer's id.
 uint64_t PeerPart(absl::string_view peer);
 
-// How a peer rounds the update that it trained on these samples: no two updates share the key.
-// To nearest where what encodes it has nothing else.
+// Returns how a peer rounds the update that it trained on these samples: to nearest if the codec
+// has no stochastic rounding, otherwise with a key that no other update has.
 Rounding ContributionRounding(const v1::RunSpec& spec, const Codec& codec, absl::string_view peer,
                               uint64_t first_sample);
 

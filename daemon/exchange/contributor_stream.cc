@@ -17,15 +17,19 @@ namespace {
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 
-// Of the network's memory, what a stream's results take at once: with a hundred streams they stay
-// below what a transport may hold. Larger ones are copied as they come.
+// The most of the network's memory that a stream's results take at once: with a hundred streams
+// this is below what a transport may hold. Larger results are copied as they come.
 constexpr size_t kMostPartsBytes = size_t{4} << 20;
 
-// A process that is started again listens well within this; one that still refuses has gone. Of
-// short failure_timeouts a quarter, so that the shard moves long before silence would be noticed.
+// A process that is restarted listens again well within this time; one that still refuses has gone.
+// With a short failure_timeout a quarter of it is used, so that the shard moves long before silence
+// would be noticed.
 constexpr absl::Duration kRestartTime = absl::Milliseconds(500);
 
-// A reducer that answers this will answer it again.
+// A handshake over a long line takes four round trips, and a busy machine takes its time.
+constexpr absl::Duration kLeastDialPatience = absl::Seconds(1);
+
+// Returns true for a status that the reducer would give again.
 bool IsRefusal(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
@@ -133,6 +137,7 @@ void ContributorStream::Dial() {
   connected_ = false;
   const uint64_t number = ++calls_;
   meter_.Restart(env_.executor.Now());
+  dialled_at_ = env_.executor.Now();
   call_ = env_.transport.Dial(address_, kExchangeMethod, absl::InfiniteDuration());
   // A call that was let go later than its callbacks must not be heard any more: hence the number.
   Call::Events events;
@@ -171,8 +176,9 @@ void ContributorStream::RedialLater() {
   backoff_ = std::min(backoff_ * 2, kLastBackoff);
 }
 
-// Whoever has the mean need not send its chunk any more. (Where means of an older attempt count as
-// well, it must, or the new reducer waits for it and nothing worse can come of them.)
+// Returns true if the chunk need not be sent any more, because its mean is here. (With the planted
+// bug, means of an older attempt count as well. The chunk must then still be sent, or the new
+// reducer would just wait for it and the bug could do no worse.)
 bool ContributorStream::Settled(const Chunk& chunk) const {
   return owner_.HasResult(chunk.chunk) && !Planted(PlantedBug::kAttemptNotChecked);
 }
@@ -230,7 +236,7 @@ void ContributorStream::Pump() {
   owner_.OnReach(*this);
 }
 
-// The other streams' means pump this one, unless they stall.
+// Pumps this stream later; means on the other streams also pump it, unless they stall.
 void ContributorStream::PumpLater() {
   if (std::exchange(pumping_later_, true)) return;
   env_.executor.RunAfter(SendWindow::kLeastPatience, guard_.Wrap([this] {
@@ -282,7 +288,7 @@ void ContributorStream::OnResult(v1::ResultChunk result, ByteParts payload) {
   RedialLater();
 }
 
-// The pool looks at a few results at once, while the next one comes.
+// The pool verifies a few results at the same time, while the next one arrives.
 void ContributorStream::Verify(v1::ResultChunk result, ByteParts payload) {
   const uint32_t elements = settings_.grid.Elements(result.chunk());
   auto mean = std::make_shared<absl::StatusOr<MeasuredChunk>>();
@@ -349,7 +355,20 @@ void ContributorStream::NoteRefusedDial(const absl::Status& status) {
   }
   refusal_told_ = true;
   Unreachable(Annotate(
-      status, absl::StrCat("it cannot be dialled since ", absl::FormatDuration(refused_for))));
+      status, absl::StrCat("it could not be dialled for ", absl::FormatDuration(refused_for))));
+}
+
+// Notices a dial without an answer, since a firewall that drops packets refuses nothing. This is
+// well before the silence of a stream would count, so that the shard moves while the exchange still
+// has time.
+void ContributorStream::NoteSilentDial() {
+  const absl::Duration silent_for = env_.executor.Now() - dialled_at_;
+  if (call_ == nullptr || connected_ || refusal_told_ || !Needed()) return;
+  if (silent_for < std::max(settings_.failure_timeout / 4, kLeastDialPatience)) return;
+  refusal_told_ = true;
+  Unreachable(absl::UnavailableError(
+      absl::StrCat("its address does not answer for ",
+                   absl::FormatDuration(absl::Trunc(silent_for, absl::Milliseconds(10))))));
 }
 
 void ContributorStream::Drop() {
@@ -375,6 +394,7 @@ void ContributorStream::Tick() {
     last_good_ = std::max(last_good_, meter_.moved());
   }
   if (!Needed()) last_good_ = now;
+  NoteSilentDial();
   if (held_.has_value()) {
     last_good_ = now;
     if (now - held_since_ >= settings_.failure_timeout) {
@@ -419,7 +439,8 @@ void ContributorStreams::DropStale(const ExchangePlan& next) {
   }
 }
 
-// By whom: the chunks of a shard that go to its target, and those that come from its source.
+// Returns the chunks by dialled peer: those of a shard that go to its target, and those that come
+// from its source.
 std::map<ContributorStreams::StreamKey, std::vector<ContributorStream::Chunk>>
 ContributorStreams::Assignments() const {
   using Sends = ContributorStream::Sends;
@@ -521,9 +542,9 @@ v1::ExchangeOpen ContributorStreams::MakeOpen() {
   return open;
 }
 
-// Every line carries chunks of all shards and means of all: a shard that runs ahead takes it from
-// the others, and stands finished while they take as long again. Streams to relays carry several
-// shards one after the other, and partial means: their shares say nothing of each other.
+// Every line carries chunks and means of all shards. A shard that runs ahead takes the line from
+// the others, and is then finished while they still need as much time. Streams to relays carry
+// several shards one after the other, and partial means, so their shares cannot be compared.
 bool ContributorStreams::MayGo(const ContributorStream& stream, double share) {
   if (plan_.has_relays()) return true;
   return pace_.MayGo(stream.number(), share, [this](uint64_t other) { return Stalls(other); });
@@ -534,7 +555,8 @@ void ContributorStreams::OnReach(const ContributorStream& stream) {
   PumpFree();
 }
 
-// Each tells its own reach when it has sent: one loop for all, however they set each other free.
+// Pumps all streams that are free. Each tells its own reach when it has sent, so one loop is enough
+// even if they free each other.
 void ContributorStreams::PumpFree() {
   if (std::exchange(pumping_, true)) return;
   const auto stalls = [this](uint64_t other) { return Stalls(other); };

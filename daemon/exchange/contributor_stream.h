@@ -1,13 +1,17 @@
-// The dialled side of an exchange. A ContributorStream is one (contributor, reducer) pair's: own
-// chunks or partial means go up, means come down. To its members a relay is a reducer; from a
-// holder means come alone. ContributorStreams are all of a peer's.
+// The dialling side of an exchange. A ContributorStream belongs to one (contributor, reducer) pair:
+// it sends the peer's own chunks or partial means, and receives means. For its members a relay
+// counts as a reducer; a holder only sends means. ContributorStreams holds all such streams of a
+// peer.
 //
-// Every new call begins with an Open that says which results are here, then resends the chunks
-// whose results are not, own ones behind the leaves that they are held against: a break costs a
-// repeat, never a hang. At most kMaxUnsentBytes and one chunk wait in the call, and its chunks run
-// ahead of their means as far as the SendWindow allows. Without progress for failure_timeout, when
-// dials are refused for min(500 ms, failure_timeout / 4), or when the reducer refuses, the sink is
-// told, and dialling goes on. Loop thread.
+// Every new call begins with an Open that names the results that this peer already has. Then come
+// the leaves, against which own chunks are checked, and the chunks without a result. So a broken
+// call costs a repetition but never a hang. At most kMaxUnsentBytes and one chunk wait in the call,
+// and the SendWindow limits how far chunks run ahead of their means. OnUnreachable is called, and
+// dialling continues, if there is no progress for failure_timeout, if dials are refused for min(500
+// ms, failure_timeout / 4) or get no answer for failure_timeout / 4, or if the reducer refuses. The
+// class ContributorStream has more than twenty members because it keeps the state of the present
+// call, of the dials that failed before it, and of the plan that outlives both. Used on the loop
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -44,62 +48,64 @@ class ContributorStream {
     Sends sends;
   };
 
-  // Who says what there is to send, and judges what comes.
+  // Provides the data to send, and judges the data that is received.
   class Owner {
    public:
     enum class Fate {
       kWanted,
-      kUnwanted,    // here already, or of an attempt that is over
-      kEarly,       // by a plan that has not been announced here
-      kPassedOver,  // rightly sent by an older plan; by this one it comes from elsewhere
-      kBad,         // no honest reducer sends it
+      kUnwanted,    // Already received, or from an attempt that has ended.
+      kEarly,       // Sent under a plan that this peer does not have yet.
+      kPassedOver,  // Right by an older plan; by this plan another peer sends it.
+      kBad,         // No honest reducer would send it.
     };
     virtual ~Owner() = default;
     virtual v1::ExchangeOpen MakeOpen() = 0;
     virtual bool HasResult(uint32_t chunk) const = 0;
-    virtual absl::string_view Leaves() const = 0;  // of the own contribution, if there is one
-    // Whether the other streams let this one send beyond this share of its chunks. False: Pump is
-    // called when they do.
+    // Returns the leaves of this peer's contribution, if it has one.
+    virtual absl::string_view Leaves() const = 0;
+    // Returns true if this stream may send more although it has sent this share of its chunks.
+    // Otherwise calls Pump when it may.
     virtual bool MayGo(const ContributorStream& stream, double share) = 0;
-    virtual void OnReach(const ContributorStream& stream) = 0;  // it has changed
-    // False: the pool makes its form of the wire, Pump is called then; or the partial mean is not
-    // there yet, Offer is called then.
+    // Called when Reach() has changed.
+    virtual void OnReach(const ContributorStream& stream) = 0;
+    // Returns false if the chunk is not ready. Pump is then called when the pool has made its wire
+    // form, or Offer when its partial mean was made.
     virtual bool PrepareContribution(const Chunk& chunk) = 0;
-    // Of one that is prepared; to send it again it has to be prepared again.
+    // Returns the frame of a prepared chunk. To send it again, it must be prepared again.
     virtual Frame TakeContributionFrame(const Chunk& chunk) = 0;
     virtual Fate Judge(const std::string& reducer, const v1::ResultChunk& result) const = 0;
-    // Where it is to lie, if it may be written there now.
+    // Returns the place in the payload for the chunk's mean, if the mean may be written to it now.
     virtual std::optional<FreshBytes> ClaimPlace(uint32_t chunk) = 0;
   };
 
-  // Who takes what comes of it.
+  // Receives the stream's results.
   class Sink {
    public:
     virtual ~Sink() = default;
-    // `wire` is what `mean` came as where that is another form, with zstd.
+    // `wire` is the wire form of `mean` if it differs from the encoded bytes (with zstd).
     virtual void OnResult(const v1::ResultChunk& result, MeasuredChunk mean,
                           const ByteParts& wire) = 0;
     virtual void OnUnreachable(const std::string& reducer, absl::Status why) = 0;
   };
 
-  // `number`: another one for each stream of the owner.
+  // `number` must be unique among the streams of the owner.
   ContributorStream(Env env, const ExchangeSettings& settings, uint64_t number, std::string reducer,
                     Lane lane, Owner& owner, Sink& sink);
   ~ContributorStream();
 
   uint64_t number() const { return number_; }
 
-  // What there is to send and to receive under the newest revision, ascending.
+  // Sets the chunks to send and to receive under the newest revision, in ascending order.
   void Assign(const std::string& address, std::vector<Chunk> chunks);
-  void Offer(uint32_t chunk);   // its partial mean is there
-  void OnMean(uint32_t chunk);  // it is here, from wherever it came; Pump follows
-  void Pump();                  // sends what can be sent
+  void Offer(uint32_t chunk);  // Called when the chunk's partial mean was made.
+  // Called when the mean has arrived, from any peer. Pump must follow.
+  void OnMean(uint32_t chunk);
+  void Pump();  // Sends the frames that can be sent now.
 
-  // Up to which share of their chunks the other streams ought to send, for this one to stay in
-  // step with them: the share that its own window lets it send. StreamPace::kFree if it sends
-  // nothing.
+  // Returns the share of its chunks that this stream's window lets it send, beyond which the other
+  // streams should not send; StreamPace::kFree if it sends nothing.
   double Reach() const;
-  // No mean has come for so long that nobody ought to wait for it.
+  // True if no mean has come for so long that no stream should wait for this one.
   bool Stalls() const { return window_.Stalls(env_.executor.Now()); }
 
  private:
@@ -118,7 +124,8 @@ class ContributorStream {
                   const ByteParts& wire);
   void OnClosed(absl::Status status);
   void NoteRefusedDial(const absl::Status& status);
-  void Drop();  // the call
+  void NoteSilentDial();
+  void Drop();  // Drops the call.
   void Unreachable(absl::Status why);
   void Tick();
   bool Needed() const;
@@ -126,7 +133,7 @@ class ContributorStream {
 
   Env env_;
   const ExchangeSettings& settings_;
-  const ChunkForm form_;  // of means
+  const ChunkForm form_;  // The form of means.
   const uint64_t number_;
   const std::string reducer_;
   const Lane lane_;
@@ -136,15 +143,16 @@ class ContributorStream {
   std::string address_;
   std::vector<Chunk> chunks_;
   std::unique_ptr<Call> call_;
-  uint64_t calls_ = 0;              // tells callbacks of a former call apart
-  std::deque<Chunk> todo_;          // to be sent on this call, ascending
-  std::map<uint32_t, Chunk> sent_;  // on this call
-  bool leaves_sent_ = false;        // on this call
-  bool passed_over_ = false;        // a result on this call, which may yet be wanted from here
+  uint64_t calls_ = 0;              // Used to recognise callbacks of earlier calls.
+  std::deque<Chunk> todo_;          // The chunks to send on this call, in ascending order.
+  std::map<uint32_t, Chunk> sent_;  // The chunks sent on this call.
+  bool leaves_sent_ = false;        // True if the leaves were sent on this call.
+  bool passed_over_ = false;  // True if a result was ignored on this call that may be wanted later.
   std::optional<std::pair<v1::ResultChunk, ByteParts>>
-      held_;  // an early result; nothing is read meanwhile
+      held_;  // An early result; nothing is read while it waits.
   absl::Time held_since_;
-  size_t verifying_ = 0;  // results of this call; at kChunksAhead nothing is read
+  // The results of this call that are being verified; reading stops at kChunksAhead.
+  size_t verifying_ = 0;
   SendWindow window_;
   bool pumping_later_ = false;
   StreamMeter meter_;
@@ -152,41 +160,43 @@ class ContributorStream {
   absl::Duration backoff_;
   bool redialling_ = false;
   bool refused_before_ = false;
-  bool connected_ = false;  // this call: something was written or has come
-  absl::Time refused_since_ = absl::InfiniteFuture();  // every dial
-  bool refusal_told_ = false;                          // under this plan
+  bool connected_ = false;  // True if this call has sent or received data.
+  absl::Time refused_since_ = absl::InfiniteFuture();  // Every dial was refused since then.
+  absl::Time dialled_at_;                              // The time at which this call was dialled.
+  bool refusal_told_ = false;  // True if a refusal was reported under this plan.
   CallbackGuard guard_;
 };
 
-// The streams to all whom this peer dials under its plan: the reducers, relays and holders of its
-// chunks; and what it sends on them: own chunks, and as a relay its members' partial means.
+// The streams to all peers that this peer dials under its plan: the reducers, relays and holders of
+// its chunks. It sends its own chunks on these streams and, as a relay, its members' partial means.
 //
-// A partial mean is kept until its result is here, so that it is encoded once; with zstd the wire's
-// form of an own chunk while it is about to be sent. The plan, the means and the contribution
-// (nullptr: none) are the exchange's: they outlive this, and Assign follows each change of the
-// plan. Loop thread.
+// A partial mean is kept until its result has arrived, so that it is encoded once; with zstd, the
+// wire form of an own chunk is kept until it is sent. The plan, the means and the contribution
+// (nullptr if there is none) belong to the exchange and must outlive this object; Assign must be
+// called after each change of the plan. Used on the loop thread.
 class ContributorStreams final : public ContributorStream::Owner {
  public:
   ContributorStreams(Env env, const ExchangeSettings& settings, const ChunkForm& form,
                      std::shared_ptr<const Contribution> contribution, const ExchangePlan& plan,
                      OutcomeBuild& outcome, ContributorStream::Sink& sink);
 
-  bool contributes() const;  // under the plan
+  bool contributes() const;  // Returns true if this peer contributes under the plan.
 
   // Forgets partial means that have no place under the next plan.
   void DropStale(const ExchangePlan& next);
-  // Makes and ends streams, and tells each what there is to send and to receive.
+  // Makes and ends streams, and assigns to each the chunks to send and to receive.
   void Assign();
 
-  // As a relay: to be sent to the shard's reducer.
+  // Called on a relay. Sends a partial mean to the shard's reducer.
   void SendPartial(uint32_t chunk, uint32_t attempt, SharedBytes wire, std::string contributors);
-  void OnMean(uint32_t chunk);  // it is here, from wherever it came
+  void OnMean(uint32_t chunk);  // Called when the mean has arrived, from any peer.
 
   uint64_t held_bytes() const;
-  uint64_t looked_at() const { return pace_.looked_at(); }  // streams, so far
+  // The number of streams examined so far.
+  uint64_t looked_at() const { return pace_.looked_at(); }
 
  private:
-  using StreamKey = std::pair<std::string, Lane>;  // who is dialled first
+  using StreamKey = std::pair<std::string, Lane>;  // The dialled peer, and the lane.
 
   v1::ExchangeOpen MakeOpen() override;
   bool HasResult(uint32_t chunk) const override { return outcome_.Has(chunk); }
@@ -211,7 +221,7 @@ class ContributorStreams final : public ContributorStream::Owner {
 
   Env env_;
   const ExchangeSettings& settings_;
-  const ChunkForm form_;  // of contributions
+  const ChunkForm form_;  // The form of contributions.
   const std::shared_ptr<const Contribution> contribution_;
   const ExchangePlan& plan_;
   OutcomeBuild& outcome_;
@@ -221,11 +231,12 @@ class ContributorStreams final : public ContributorStream::Owner {
   std::vector<SharedBytes> own_wire_;
   std::set<uint32_t> compressing_;
   std::map<StreamKey, std::unique_ptr<ContributorStream>> streams_;
-  uint64_t made_ = 0;  // streams
+  uint64_t made_ = 0;  // The number of streams made so far.
   std::map<uint64_t, ContributorStream*> by_number_;
-  std::vector<std::vector<ContributorStream*>> carriers_;  // by chunk: one or two
+  // The streams that carry each chunk: one or two.
+  std::vector<std::vector<ContributorStream*>> carriers_;
   StreamPace pace_;
-  bool pumping_ = false;  // those that wait no more, or not yet: the plan is being assigned
+  bool pumping_ = false;  // True while free streams are pumped or the plan is assigned.
   CallbackGuard guard_;
 };
 

@@ -32,9 +32,9 @@ bool RoundsMeans(const ExchangeSettings& settings) {
   return settings.stochastic && settings.upper_codec->has_stochastic_rounding();
 }
 
-// Streams that wait for their Open, and streams that wait for their plan: each at most so many.
+// The most streams that wait for their Open, and the most that wait for their plan.
 constexpr size_t kMaxWaiting = 256;
-// Of these by one caller: several times the most lanes that there can be.
+// The most of these by one caller: several times the largest number of lanes.
 constexpr size_t kMostCallsOfOne = 64;
 
 // (epoch, version): the order in which entries can follow each other.
@@ -42,22 +42,24 @@ using Key = std::pair<uint64_t, uint64_t>;
 
 }  // namespace
 
-// What ties the parts of an exchange together: the plan, what is averaged here, the streams of both
-// roles, and the means, of which the outcome is made when they are all here.
+// Ties the parts of an exchange together: the plan, the averaging on this peer, the streams of both
+// roles, and the means, from which the outcome is made when they are all here.
 //
-// The order in which things are carried out. A new plan (Adopt): means and partial means that it
-// ends are dropped; the books take it and give out what is complete now; whoever must send again is
-// closed; dialled streams get their assignments, accepted ones their early frames and what is here;
-// the owner is told what has become whole. A mean (Store): the outcome has it, the books close its
-// chunk, those who wait for it get it, the windows that it opens are used, the owner is told. A
-// contributor that lies (Refuse): the owner is told, its chunks are left out, its streams are
-// closed, and what that completes is averaged.
+// Things are done in this order. A new plan (Adopt): means and partial means that it ends are
+// dropped; the Reducer takes the plan and gives out the chunks that are now complete; the streams
+// of contributors that must send again are closed; dialled streams get their assignments, accepted
+// ones their early frames and the means that are here; the owner is told which shards have become
+// whole. A mean (Store): the outcome takes it, the Reducer closes its chunk, the peers that wait
+// for it get it, the windows that it opens are used, and the owner is told. A contributor that lies
+// (Refuse): the owner is told, its chunks are left out, its streams are closed, and the chunks that
+// are then complete are averaged.
 //
 // The owner is told of everything by posted tasks, so it may destroy the exchange from any of its
 // callbacks.
 struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
   State(Env environment, const ExchangeSettings& given,
         std::shared_ptr<const Contribution> contributes, Events told);
+  OutcomeBuild::Events OutcomeEvents() const;
 
   void Begin(const v1::Plan& first);
   void Update(const v1::Plan& next);
@@ -123,12 +125,18 @@ Exchange::State::State(Env environment, const ExchangeSettings& given,
       mean_form{given.upper_codec, given.upper_zstd, RoundsMeans(given), given.seed},
       contribution(std::move(contributes)),
       events(std::move(told)),
-      outcome(env.executor, given.grid, *given.upper_codec,
-              {events.on_complete, events.on_shards_held}),
+      outcome(env.executor, given.grid, *given.upper_codec, OutcomeEvents()),
       intake(given.run_id, given.grid, form, mean_form),
       reducer(given.self),
       up(env, settings, form, contribution, plan, outcome, *this),
       down(env, settings, mean_form, plan, outcome, *this) {}
+
+OutcomeBuild::Events Exchange::State::OutcomeEvents() const {
+  OutcomeBuild::Events told;
+  told.on_complete = events.on_complete;
+  told.on_shards_held = events.on_shards_held;
+  return told;
+}
 
 void Exchange::State::Begin(const v1::Plan& first) {
   version = first.version();
@@ -145,7 +153,7 @@ void Exchange::State::Begin(const v1::Plan& first) {
   Adopt(*std::move(made));
 }
 
-// Who averages what others sent must know what they have signed.
+// A peer that averages the chunks of others must know what they have signed.
 absl::Status Exchange::State::CheckKnown(const ExchangePlan& told) const {
   if (!told.brief() || told.servers().count(settings.self) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("round ", told.version(), ": plan of revision ",
@@ -258,7 +266,7 @@ absl::StatusOr<ReducerStream::Sink::Fate> Exchange::State::OnLeaves(const Reduce
   if (plan.brief()) return Fate::kEarly;
   const std::optional<uint32_t> sender = plan.IndexOf(stream.contributor());
   if (!sender.has_value()) {
-    return absl::InvalidArgumentError("leaves of a peer that is no contributor");
+    return absl::InvalidArgumentError("leaves of a peer that is not a contributor");
   }
   if (reducer.refused(*sender)) return Fate::kNext;
   const absl::Status taken = intake.TakeLeaves(plan, *sender, leaves);
@@ -275,7 +283,7 @@ absl::StatusOr<ReducerStream::Sink::Fate> Exchange::State::OnContribution(
   }
   const std::optional<uint32_t> sender = plan.IndexOf(stream.contributor());
   if (!sender.has_value()) {
-    return absl::InvalidArgumentError("a chunk from a peer that is no contributor");
+    return absl::InvalidArgumentError("a chunk from a peer that is not a contributor");
   }
   if (reducer.refused(*sender)) return Fate::kNext;
   const auto which = [&] {
@@ -510,11 +518,13 @@ void ExchangeServer::State::Accept(std::unique_ptr<Call> call) {
   stream.call = std::move(started);
   stream.caller = caller;
   if (full) return Refuse(number, absl::ResourceExhaustedError("too many streams without an Open"));
-  raw->Start({guard.Wrap([this, number](Frame frame) { OnOpen(number, frame); }), nullptr,
-              guard.Wrap([this, number](absl::Status) {
-                // Not from inside the call's own callback.
-                env.executor.Post(guard.Wrap([this, number] { waiting.erase(number); }));
-              })});
+  Call::Events events;
+  events.on_frame = guard.Wrap([this, number](Frame frame) { OnOpen(number, frame); });
+  events.on_closed = guard.Wrap([this, number](absl::Status) {
+    // Not from inside the call's own callback.
+    env.executor.Post(guard.Wrap([this, number] { waiting.erase(number); }));
+  });
+  raw->Start(std::move(events));
   raw->Read();
   env.executor.RunAfter(failure_timeout, guard.Wrap([this, number] {
     const auto found = waiting.find(number);
@@ -525,7 +535,7 @@ void ExchangeServer::State::Accept(std::unique_ptr<Call> call) {
   }));
 }
 
-// Whether one more would be too many: of all, or of this caller.
+// Returns true if one more stream would be too many, of all callers or of this one.
 bool ExchangeServer::State::Full(bool opened, const std::string& caller) const {
   size_t all = 0;
   size_t own = 0;

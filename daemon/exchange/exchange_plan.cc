@@ -59,7 +59,7 @@ absl::Status ExchangePlan::AddContributors(const v1::Plan& plan) {
     const uint32_t place = brief_ ? plan.positions(i) : static_cast<uint32_t>(i);
     if (place >= contributors_.size() || (brief_ && i > 0 && place <= plan.positions(i - 1))) {
       return Invalid(absl::StrCat("it names contributor ", place, " of ", contributors_.size(),
-                                  ", which is none or not in order"));
+                                  ", which does not exist or is out of order"));
     }
     RETURN_IF_ERROR(AddContributor(plan.contributors(i), place));
   }
@@ -127,7 +127,7 @@ absl::Status ExchangePlan::CheckRelays(const v1::Shard& shard) const {
   for (const v1::Relay& relay : shard.relays()) {
     if (!Reachable(relay.peer())) {
       return Invalid(
-          absl::StrCat("its relay ", relay.peer(), " is no contributor with an address"));
+          absl::StrCat("its relay ", relay.peer(), " is not a contributor with an address"));
     }
     if (relay.peer() == shard.reducer()) {
       return Invalid(absl::StrCat("its relay ", relay.peer(), " is its reducer"));
@@ -165,7 +165,7 @@ absl::Status ExchangePlan::AddShard(const v1::Shard& shard, const ChunkGrid& gri
   if (!made.holder.empty()) {
     if (!Reachable(made.holder) || contributors_[*IndexOf(made.holder)].lost) {
       return Invalid(absl::StrCat("its holder ", made.holder,
-                                  " is no contributor with an address that is still there"));
+                                  " is not a contributor with an address that is still there"));
     }
   } else {
     for (const v1::Relay& relay : shard.relays()) {

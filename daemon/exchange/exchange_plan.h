@@ -1,11 +1,11 @@
-// ExchangePlan: one revision of an entry's plan, checked and indexed by chunk: who averages what,
-// and who sends what to whom.
+// ExchangePlan: one revision of an entry's plan, checked and indexed by chunk. It says which peer
+// averages each chunk, and what each peer sends to which other peer.
 //
-// Law: under all revisions of one (version, epoch) the contributors, their weights, scales, roots
-// and the shards' bounds stay the same (a brief plan says less of them); a shard's
-// reducer changes only with its attempt; so (chunk, attempt) names one mean. Relays come and go
-// within an attempt. A holder is set within an attempt and may change, but only a new attempt takes
-// it away. Immutable after Make but for Complete; any thread.
+// Law: all revisions of one (version, epoch) have the same contributors, with the same weights,
+// scales and roots, and the same bounds of shards; a brief plan leaves some of these facts out. A
+// shard's reducer changes only with its attempt, so (chunk, attempt) identifies one mean. Relays
+// may change within an attempt. A holder may be set or replaced within an attempt, but only a new
+// attempt removes it. Only Complete changes a plan after Make. A plan may be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,85 +27,100 @@ namespace atolld {
 class ExchangePlan {
  public:
   struct Contributor {
-    std::string peer;  // empty: a brief plan does not name it, and the rest says nothing
+    // The contributor's id; if empty, a brief plan does not name the contributor, and the other
+    // fields are unset.
+    std::string peer;
     float weight = 1;
-    float scale = 1;  // what its values are multiplied by
+    float scale = 1;  // The factor by which the contributor's values are multiplied.
     bool lost = false;
-    std::string root;         // of its contribution; empty: nobody has told it
-    double squared_norm = 0;  // of it, as it told
-    uint32_t root_mark = 0;   // of the root, also where the plan is brief
-    std::string signing_key;  // empty: it signs nothing
-    std::string signature;    // of the root (membership/trust/contribution.h)
-    bool in_brief = false;    // a brief plan names it: of its root only the mark is told
+    std::string root;  // The root of the contribution; empty if the plan does not have it.
+    // The squared norm of the contribution, as the contributor reported it.
+    double squared_norm = 0;
+    uint32_t root_mark = 0;  // The mark of the root; also set in a brief plan.
+    // The contributor's public key; empty if it signs nothing.
+    std::string signing_key;
+    // The signature of the root (membership/trust/contribution.h).
+    std::string signature;
+    // True if a brief plan names the contributor, with only the mark of its root.
+    bool in_brief = false;
 
-    bool IsSame(const Contributor& other) const;  // as far as both say what they are
+    // Returns true if the fields that both have are equal.
+    bool IsSame(const Contributor& other) const;
   };
   struct Relay {
-    uint32_t contributor;  // itself
-    std::string members;   // bitmap; itself and others
+    uint32_t contributor;  // The relay itself.
+    std::string members;   // A bitmap of the relay's group, which includes the relay itself.
   };
   struct Shard {
     uint32_t first_chunk;
     uint32_t chunks;
     std::string reducer;
     uint32_t attempt;
-    std::string holder;         // empty: none
-    std::vector<Relay> relays;  // that serve: a lost one counts as none, and so do all beside a
-                                // holder
-    // Where there are relays, by contributor: the position of the one whose group it is in, or
-    // kNoRelay.
+    std::string holder;  // The holder's id; empty if the shard has no holder.
+    // The relays that serve, without lost ones; empty if the shard has a holder.
+    std::vector<Relay> relays;
+    // Set if there are relays. For each contributor, it has the index of the relay whose group
+    // includes the contributor, or kNoRelay.
     std::shared_ptr<const std::vector<uint32_t>> relay_of = nullptr;
   };
   static constexpr uint32_t kNoRelay = 0xffffffff;
 
   ExchangePlan() = default;
 
-  // INVALID_ARGUMENT says what no honest coordinator writes: shards that do not tile the grid, a
-  // weight that is not above 0 and finite, a scale beyond 1, a root of another size, none of a
-  // contributor that signs, a name twice, no contributors; a relay or holder that is no contributor
-  // or has no address, a relay that is the shard's reducer or outside its own group, groups that
-  // overlap, a holder that is lost.
+  // Fails with INVALID_ARGUMENT if no honest coordinator would write the plan; the message says
+  // why. This is so if the shards do not tile the grid; if a weight is not finite and above 0, or a
+  // scale is above 1; if a root has another size, or is missing although the contributor signs; if
+  // a name occurs twice, or there are no contributors; if a relay or holder is not a contributor or
+  // has no address; if a relay is the shard's reducer or outside its own group; if groups overlap;
+  // or if a holder is lost.
   static absl::StatusOr<ExchangePlan> Make(const v1::Plan& plan, const ChunkGrid& grid);
 
   uint64_t version() const { return version_; }
   uint64_t epoch() const { return epoch_; }
   uint32_t revision() const { return revision_; }
-  // Of a peer that serves nobody by it: it knows of itself and of those that serve, without roots.
+  // True if the plan is brief. A peer that serves no other peer gets a brief plan, which names only
+  // that peer and the serving peers, without roots.
   bool brief() const { return brief_; }
-  // Takes what is known of contributors from `whole`, the same plan but for its revision.
+  // Copies from `whole` the facts about contributors that this plan lacks. `whole` must be the same
+  // plan except for its revision.
   void Complete(const ExchangePlan& whole);
-  const std::vector<Contributor>& contributors() const { return contributors_; }  // roster order
+  // In roster order.
+  const std::vector<Contributor>& contributors() const { return contributors_; }
   const std::vector<Shard>& shards() const { return shards_; }
-  // Reducers, relays and holders of shards that have chunks.
+  // The reducers, relays and holders of all shards that have chunks.
   const std::set<std::string>& servers() const { return servers_; }
   bool has_relays() const { return has_relays_; }
-  bool from_centre() const { return from_centre_; }  // as membership/history/agreement.h has it
+  bool from_centre() const { return from_centre_; }  // See membership/history/agreement.h.
   uint32_t chunks() const { return static_cast<uint32_t>(shard_of_.size()); }
 
   uint32_t ShardIndexOf(uint32_t chunk) const { return shard_of_[chunk]; }
   const Shard& ShardOf(uint32_t chunk) const { return shards_[shard_of_[chunk]]; }
   std::optional<uint32_t> IndexOf(absl::string_view contributor) const;
-  // Where a server listens; empty if the plan does not say.
+  // Returns the address of a server; empty if the plan does not have it.
   std::string AddressOf(absl::string_view server) const;
 
-  // The relay whose group this contributor is in (perhaps itself); nullptr: in none.
+  // Returns the relay whose group includes this contributor, which may be the contributor itself;
+  // nullptr if there is no such relay.
   const Relay* RelayOf(const Shard& shard, uint32_t contributor) const;
-  // Is this peer one of the shard's relays?
+  // Returns the shard's relay with this name, or nullptr if the peer is not one of its relays.
   const Relay* RelayNamed(const Shard& shard, absl::string_view peer) const;
-  // Who averages this contributor's chunks (perhaps itself); empty beside a holder.
+  // Returns the peer that averages this contributor's chunks, which may be the contributor itself;
+  // empty if the shard has a holder.
   absl::string_view CollectorOf(const Shard& shard, uint32_t contributor) const;
-  // Whom this contributor sends what it has to: a relay its partial means, others their own chunks;
-  // empty: nobody.
+  // Returns the peer to which this contributor sends; empty if it sends to no peer. A relay sends
+  // its partial means, other contributors send their own chunks.
   absl::string_view TargetOf(const Shard& shard, uint32_t contributor) const;
-  // From whom any peer, named in the plan or not, gets the shard's means; empty: it is their
-  // origin.
+  // Returns the peer from which `peer` gets the shard's means; empty if `peer` makes or holds them
+  // itself. The plan need not name `peer`.
   absl::string_view SourceOf(const Shard& shard, absl::string_view peer) const;
 
-  // INVALID_ARGUMENT: the contributor has a key, and has not signed its root with it. Some 100
-  // microseconds, so only whoever averages or audits what it gave asks for it.
+  // Fails with INVALID_ARGUMENT if the contributor has a key but its root is not signed with this
+  // key. The check takes about 100 microseconds, so only peers that average or audit the
+  // contributor's chunks make it.
   absl::Status CheckProof(const std::string& run_id, uint32_t contributor) const;
 
-  // INVALID_ARGUMENT if `next` is not a later revision of this plan under the law above.
+  // Fails with INVALID_ARGUMENT if `next` is not a later revision of this plan that keeps the law
+  // at the top of this header.
   absl::Status CheckSuccessor(const ExchangePlan& next) const;
 
  private:
@@ -114,7 +129,8 @@ class ExchangePlan {
   absl::Status AddShard(const v1::Shard& shard, const ChunkGrid& grid);
   absl::Status CheckRelays(const v1::Shard& shard) const;
   std::shared_ptr<const std::vector<uint32_t>> IndexRelays(const std::vector<Relay>& relays) const;
-  bool Reachable(const std::string& peer) const;  // a contributor with an address
+  // Returns true if the peer is a contributor with an address.
+  bool Reachable(const std::string& peer) const;
 
   uint64_t version_ = 0;
   uint64_t epoch_ = 0;
@@ -126,7 +142,7 @@ class ExchangePlan {
   std::set<std::string> lost_;
   std::map<std::string, uint32_t, std::less<>> index_;
   std::vector<Shard> shards_;
-  std::vector<uint32_t> shard_of_;  // by chunk
+  std::vector<uint32_t> shard_of_;  // The shard of each chunk.
   std::set<std::string> servers_;
   std::map<std::string, std::string, std::less<>> addresses_;
 };

@@ -1,5 +1,5 @@
-// ExchangeSettings: what every part of an exchange is told about the run and this peer. Constant
-// while the exchange lasts.
+// ExchangeSettings: the facts about the run and this peer that every part of an exchange needs.
+// They are constant while the exchange lasts.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,25 @@ inline constexpr char kExchangeMethod[] = "/atolld.v1.Exchange/Exchange";
 
 struct ExchangeSettings {
   std::string run_id;
-  std::string self;    // peer id
-  const Codec* codec;  // of contributions
+  std::string self;    // This peer's id.
+  const Codec* codec;  // The codec of contributions.
   bool zstd;
-  const Codec* upper_codec;  // of means, partial ones too
+  const Codec* upper_codec;  // The codec of means, partial means included.
   bool upper_zstd;
   ChunkGrid grid;
-  absl::Duration failure_timeout;  // a stream without progress for so long is broken
-  TrafficCount* traffic;           // counted into; outlives the exchange
-  SendWindow::Floor send_floor;    // of what a stream sends ahead of its means
-  ArrivalLog* arrivals = nullptr;  // as traffic; nullptr: nobody asks what came when
-  // Means are rounded by keys made of `seed`, where upper_codec can be.
+  absl::Duration failure_timeout;  // A stream without progress for this time counts as broken.
+  TrafficCount* traffic;           // Counts the traffic; must outlive the exchange.
+  SendWindow::Floor send_floor;    // The least amount that a stream may send ahead of its means.
+  ArrivalLog* arrivals = nullptr;  // Logs arrivals unless it is nullptr; must outlive the exchange.
+  // If true, and if upper_codec supports it, means are rounded stochastically with keys made from
+  // `seed`.
   bool stochastic = false;
-  uint64_t seed = 0;  // the run's
-  // How updates become one; nothing: the weighted mean. `centre` is for a rule that has one.
+  uint64_t seed = 0;  // The seed of the run.
+  // How updates are combined; nullopt means the weighted mean. `centre` is set for a rule that has
+  // a centre.
   std::optional<AggregationRule> rule = std::nullopt;
   std::shared_ptr<const Centre> centre = nullptr;
-  uint32_t lanes = 1;  // streams to each peer that is dialled, 1 to Lane::kMost
+  uint32_t lanes = 1;  // The number of streams to each dialled peer, from 1 to Lane::kMost.
 };
 
 }  // namespace atolld

@@ -1,11 +1,11 @@
-// A masked update as an exchange carries it, and what becomes of the masked sum when the masks come
-// off.
+// Makes masked updates in the form in which an exchange carries them, and removes the masks from
+// their sum.
 //
-// The exchange itself is the same as ever: contributions, partial means and means are chunks of
-// MaskedSumCodec, which reducers and relays sum. What is in its payload is the masked sum; whoever
-// has the secrets turns it into the payload that is voted for, in the run's codec of means, so the
-// log and the replicas know nothing of masks. Pure functions, any thread; blocking: run them on the
-// pool.
+// The exchange itself is the usual one: contributions, partial means and means are chunks of
+// MaskedSumCodec, which reducers and relays sum. The payload of the exchange is the masked sum. A
+// peer that has the secrets turns it into the payload that is voted for, which has the run's codec
+// of means, so masks do not appear in the log and the replicas. The functions are pure and may be
+// called from any thread; they take long, so run them on the pool.
 #pragma once
 
 #include <cstdint>
@@ -31,42 +31,48 @@
 namespace atolld {
 
 struct MaskedContribution {
-  Contribution contribution;  // chunks of MaskedSumCodec; its norms are 0
-  uint64_t cut = 0;           // values that the ring had no room for
+  Contribution contribution;  // Has chunks of MaskedSumCodec; its norms are 0.
+  uint64_t cut = 0;           // The number of values that were cut to fit into the ring.
 };
 
-// `weight`: as the plan will have it. `steps`: of the whole grid, RingStepsAfter of the mean
-// before. `rounding` as EncodeContribution's. `party` has had its delivery. INVALID_ARGUMENT:
-// values that are not finite or not the grid's; FAILED_PRECONDITION: the party may not mask now.
+// Encodes and masks an update. `weight` is the weight that the plan will give the update. `steps`
+// are the steps of the whole grid, made by RingStepsAfter from the previous mean. For `rounding`
+// see EncodeContribution. `party` must have received its delivery. Fails with INVALID_ARGUMENT if
+// values are not finite or do not fit the grid, and with FAILED_PRECONDITION if the party may not
+// mask now.
 absl::StatusOr<MaskedContribution> MaskContribution(const ChunkGrid& grid, const MaskedTerms& terms,
                                                     const RingSteps& steps,
                                                     absl::Span<const float> values, float weight,
                                                     const Rounding& rounding,
                                                     const MaskParty& party);
 
-// The steps of one chunk's blocks.
+// Returns the steps of one chunk's blocks.
 absl::Span<const int16_t> StepsOfChunk(const ChunkGrid& grid, const RingSteps& steps,
                                        uint32_t chunk);
 
-// What an exchange of masked updates has come to, without its attempt. `plan`: of the outcome's
-// revision, and whole.
+// Returns the result of an exchange of masked updates, without its attempt. `plan` must be the plan
+// of the outcome's revision, and must not be brief.
 v1::MaskedSum MaskedSumOf(const ExchangePlan& plan, const ExchangeOutcome& outcome);
 
-// The plan's weights of these contributors, in their order; 0 of one that it does not name.
+// Returns the plan's weights of these contributors, in their order; 0 for a contributor that the
+// plan does not name.
 std::vector<float> PlannedWeights(const ExchangePlan& plan,
                                   absl::Span<const std::string> contributors);
 
-// What is voted for.
+// The mean for which the peer votes.
 struct UnmaskedMean {
   SharedBytes payload;
-  Digest digest;            // TreeDigest of the payload
-  double squared_mean = 0;  // as in Vote
+  Digest digest;  // The TreeDigest of the payload.
+  // The squared norm of the payload's decoded values; see Vote.squared_mean_bits.
+  double squared_mean = 0;
 };
 
-// `masked`: the payload of the exchange, a sum over these contributors in all of it. `masks`:
-// LeftMasks of their Unmasking. `weights`: the plan's, of the contributors in roster order. The
-// mean of each chunk is encoded by `means`, rounded as any mean of that version. The same bytes for
-// everybody. INVALID_ARGUMENT: no payload of this grid, or a mean that is not finite.
+// Computes the mean from a masked sum. `masked` is the payload of the exchange, in which every
+// chunk is a sum over the same contributors. `masks` are the LeftMasks of these contributors'
+// Unmasking. `weights` are the plan's weights of the contributors, in roster order. The mean of
+// each chunk is encoded by `means` and rounded like any mean of that version, so all peers get the
+// same bytes. Fails with INVALID_ARGUMENT if `masked` does not fit the grid or a mean is not
+// finite.
 absl::StatusOr<UnmaskedMean> UnmaskMean(const ChunkGrid& grid, const MaskedTerms& terms,
                                         const RingSteps& steps, const SharedBytes& masked,
                                         absl::Span<const LeftMask> masks,

@@ -16,22 +16,22 @@ namespace atolld {
 namespace {
 
 constexpr size_t kMostAnswers = 8;
-// An auditor asks one thing after the other; an older call of it may not have ended here yet.
+// An auditor makes one call after the other; an older call of it may not have ended here yet.
 constexpr int kMostQuestionsOfOne = 2;
-// So that a question fits its message, whatever the size of the grid.
+// The most chunks in a request, so that it fits its message whatever the size of the grid.
 constexpr size_t kMostChunksAsked = 65536;
 
-// One that is asked nothing, or does not read its answer, ends here.
+// A call that has no request, or does not read its answer, is ended after this time.
 constexpr absl::Duration kLongestAnswer = absl::Minutes(2);
 
-// nullptr: it gave none.
+// Returns nullptr if the server gave none.
 const std::vector<Piece>* PiecesOf(const Auditor::Inputs& inputs, const std::string& server) {
   const auto found = inputs.find(server);
   const bool given = found != inputs.end() && found->second.whole && found->second.error.empty();
   return given ? &found->second.pieces : nullptr;
 }
 
-// Each is its contributor's signed chunk.
+// Checks that the piece is its contributor's signed chunk.
 absl::Status CheckPiece(const Auditor::Basis& basis, const Piece& piece, uint32_t elements) {
   ASSIGN_OR_RETURN(const SharedBytes encoded, basis.updates.FromWire(piece.bytes, elements));
   if (piece.digest.has_value() && Sha256(encoded.span()) == *piece.digest) return absl::OkStatus();
@@ -40,7 +40,7 @@ absl::Status CheckPiece(const Auditor::Basis& basis, const Piece& piece, uint32_
                                                  " is not the one that it has signed"));
 }
 
-// As the relay must have made it: of its members' signed chunks.
+// Returns the partial mean that the relay must have made of its members' signed chunks.
 absl::StatusOr<Piece> Recomputed(const Auditor::Basis& basis, const Auditor::Inputs& inputs,
                                  uint32_t chunk, uint32_t elements, const Piece& partial) {
   const std::string& relay = basis.plan.contributors()[partial.sender].peer;
@@ -63,7 +63,8 @@ absl::StatusOr<Piece> Recomputed(const Auditor::Basis& basis, const Auditor::Inp
   return Piece{partial.sender, partial.contributors, true, reduced.encoded, false};
 }
 
-// What the mean of this chunk should be. An error: it cannot be said.
+// Returns the digest that the mean of this chunk should have, or an error if that cannot be
+// determined.
 absl::StatusOr<Digest> Recompute(const Auditor::Basis& basis, const Auditor::Inputs& inputs,
                                  uint32_t chunk, uint32_t elements, const ChunkMean& mean) {
   const std::string& reducer = basis.plan.ShardOf(chunk).reducer;
@@ -243,7 +244,7 @@ void Auditor::Take(const v1::Audit& order, std::map<uint32_t, ChunkMean> means) 
   }));
 }
 
-// One call a server at a time: whoever gives inputs takes few calls of one caller.
+// Makes one call at a time to each server, since a server accepts few calls of one caller.
 void Auditor::Ask(const std::string& server, const std::set<uint32_t>& chunks) {
   for (const uint32_t chunk : chunks) questions_[chunk].inputs[server];
   queued_[server].insert(chunks.begin(), chunks.end());
@@ -252,7 +253,7 @@ void Auditor::Ask(const std::string& server, const std::set<uint32_t>& chunks) {
   if (!busy) AskNext(server);
 }
 
-// What waits for this server, as much as a question may hold.
+// Asks this server for the chunks that wait for it, as many as a request may hold.
 void Auditor::AskNext(const std::string& server) {
   const auto queued = queued_.find(server);
   if (queued == queued_.end()) return;
@@ -296,7 +297,7 @@ void Auditor::OnPart(uint64_t number, Frame frame) {
   found->second.call->Read();
 }
 
-// Once each: some 100 microseconds.
+// Checks each contributor once, which takes some 100 microseconds.
 absl::Status Auditor::CheckSigned(uint32_t contributor) {
   if (signed_.count(contributor) > 0) return absl::OkStatus();
   RETURN_IF_ERROR(basis_->plan.CheckProof(settings_.run_id, contributor));
@@ -354,7 +355,7 @@ void Auditor::OnClosed(uint64_t number, const absl::Status& why) {
   JudgeWhatIsWhole();
 }
 
-// Whose partial means are among what a reducer gave.
+// Asks the relays that have partial means among the pieces of a reducer.
 void Auditor::AskRelays(const Fetch& fetch) {
   std::map<std::string, std::set<uint32_t>> relays;
   for (const uint32_t chunk : fetch.chunks) {
@@ -369,7 +370,7 @@ void Auditor::AskRelays(const Fetch& fetch) {
   for (const auto& [relay, chunks] : relays) Ask(relay, chunks);
 }
 
-// And what waits for its server begins.
+// Ends a fetch, and begins the next one from its server.
 void Auditor::EndFetch(std::map<uint64_t, Fetch>::iterator fetch) {
   const std::string server = fetch->second.server;
   DestroyLater(env_.executor, std::move(fetch->second.call));

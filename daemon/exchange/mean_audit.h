@@ -1,7 +1,8 @@
-// How means are audited: what a reducer or a relay averaged is kept until the entry is committed
-// (KeptInputs) and given out (InputsServer), and others recompute the means from it (Auditor).
+// The audit of means: the inputs that a reducer or a relay averaged are kept until the entry is
+// committed (KeptInputs) and given out (InputsServer), and other peers recompute the means from
+// them (Auditor).
 //
-// Loop thread; the Auditor hashes and averages on the pool.
+// The classes are used on the loop thread; the Auditor hashes and averages on the pool.
 #pragma once
 
 #include <cstdint>
@@ -33,22 +34,24 @@ namespace atolld {
 
 inline constexpr char kInputsMethod[] = "/atolld.v1.Exchange/Inputs";
 
-// Kept are the bytes as they came: of a flat plan n peers keep together, each, one contribution's
-// bytes.
+// Keeps the inputs of the means that this peer averaged, as the bytes that were received. In a plan
+// without relays, in which all n peers average, each peer keeps about as many bytes as one
+// contribution has.
 class KeptInputs {
  public:
   void Keep(uint32_t chunk, uint32_t attempt, std::vector<Piece> pieces);
-  // nullptr: nothing was averaged here under that attempt.
+  // Returns nullptr if this peer has averaged nothing of the chunk under that attempt.
   const std::vector<Piece>* Of(uint32_t chunk, uint32_t attempt) const;
   void Drop(uint32_t chunk);
-  // What a contributor has signed; `pages` is null where that is not here.
+  // The leaves that a contributor has signed; `pages` is null if this peer does not have them.
   struct Proof {
     absl::string_view leaves;
     const MerkleTree* pages = nullptr;
   };
   using ProofOf = absl::FunctionRef<Proof(uint32_t contributor)>;
-  // The pieces of the chunks that are asked for, each contributor's own chunk with what proves it.
-  // INVALID_ARGUMENT: chunks that are not ascending; NOT_FOUND: of one of them nothing is kept.
+  // Returns the pieces of the requested chunks; each contributor's own chunk comes with its proof.
+  // Fails with INVALID_ARGUMENT if the chunks are not in ascending order, and with NOT_FOUND if
+  // nothing is kept for one of them.
   absl::StatusOr<std::vector<Frame>> Answer(const v1::InputsRequest& request,
                                             const ExchangePlan& plan, const ChunkForm& updates,
                                             ProofOf proof_of) const;
@@ -66,11 +69,12 @@ class KeptInputs {
   uint64_t bytes_ = 0;
 };
 
-// Answers calls of the method, eight at once and two of one caller (more are RESOURCE_EXHAUSTED).
-// INVALID_ARGUMENT: no request.
+// Answers calls of kInputsMethod, at most eight at once and at most two of one caller. Further
+// calls are refused with RESOURCE_EXHAUSTED, and a call without a valid request with
+// INVALID_ARGUMENT.
 class InputsServer {
  public:
-  // The frames of an answer, or why there is none.
+  // Returns the frames of the answer, or an error with which the call is refused.
   using Source = std::function<absl::StatusOr<std::vector<Frame>>(const v1::InputsRequest&)>;
 
   InputsServer(Executor& executor, Source source);
@@ -98,13 +102,14 @@ class InputsServer {
   CallbackGuard guard_;
 };
 
-// Recomputes means of others from the inputs that their reducers keep.
+// Recomputes means of other peers from the inputs that their reducers keep.
 //
-// It fetches a chunk's inputs from its reducer, and behind a relay's partial mean the relay's,
-// holds each contributor's chunk against its leaf and the leaf against the root that the plan
-// names, averages them as the reducer should have, and compares with the mean that was voted for.
-// What it is given it never believes: a partial mean is recomputed too. Of one revision it takes
-// any number of orders; each chunk is judged as soon as nobody is waited for who was asked for it.
+// It fetches a chunk's inputs from its reducer and, for each partial mean among them, the inputs of
+// the relay that made it. It checks each contributor's chunk against its leaf and the leaf against
+// the root in the plan, averages the chunks as the reducer should have, and compares the result
+// with the mean that was voted for. It trusts no input: partial means are recomputed as well. It
+// takes any number of orders of one revision; each chunk is judged as soon as all peers that were
+// asked for its inputs have answered.
 class Auditor {
  public:
   struct Basis {
@@ -114,22 +119,23 @@ class Auditor {
     ChunkReduction reduce;
   };
 
-  // `tell` is called with verdicts as they come.
+  // `tell` is called with each verdict when it is found.
   Auditor(Env env, const ExchangeSettings& settings, Basis basis,
           std::function<void(v1::AuditReport)> tell);
   ~Auditor();
 
-  // Each chunk that is ordered has its verdict told by the order's deadline, or again if it was
-  // known before. `means`: of those chunks, as this peer has voted for them.
+  // Takes an order. `tell` gets the verdict of each ordered chunk by the order's deadline, also if
+  // the verdict was reported before. `means` are the means of those chunks for which this peer has
+  // voted.
   void Take(const v1::Audit& order, std::map<uint32_t, ChunkMean> means);
 
-  // What a server gave of a chunk.
+  // A server's answer for a chunk.
   struct Given {
-    bool whole = false;  // nothing more is waited for
+    bool whole = false;  // The answer is complete.
     std::vector<Piece> pieces;
     std::string error;
   };
-  using Inputs = std::map<std::string, Given>;  // by server
+  using Inputs = std::map<std::string, Given>;  // Keyed by the server.
 
  private:
   struct Fetch {
@@ -139,11 +145,11 @@ class Auditor {
   };
   struct Question {
     std::optional<ChunkMean> mean;
-    Inputs inputs;  // of all that were asked
+    Inputs inputs;  // The answers of all servers that were asked.
     bool judging = false;
     std::optional<v1::ChunkVerdict> verdict;
   };
-  using Questions = std::map<uint32_t, Question>;  // by chunk
+  using Questions = std::map<uint32_t, Question>;  // Keyed by the chunk.
 
   void Ask(const std::string& server, const std::set<uint32_t>& chunks);
   void AskNext(const std::string& server);
@@ -167,9 +173,10 @@ class Auditor {
 
   Questions questions_;
   uint64_t fetches_begun_ = 0;
-  std::map<uint64_t, Fetch> fetches_;                 // one a server
-  std::map<std::string, std::set<uint32_t>> queued_;  // by server: chunks for its next call
-  std::set<uint32_t> signed_;                         // contributors whose root was checked
+  std::map<uint64_t, Fetch> fetches_;  // The open calls, one for each server.
+  // Maps a server to the chunks for its next call.
+  std::map<std::string, std::set<uint32_t>> queued_;
+  std::set<uint32_t> signed_;  // The contributors whose signature of the root was checked.
   CallbackGuard guard_;
 };
 

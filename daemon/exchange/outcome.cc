@@ -104,7 +104,7 @@ double SquaredMean(const std::vector<ChunkMean>& means) {
   return sum;
 }
 
-// How far it has come.
+// The progress of the build.
 struct PayloadBuild::Work {
   Work(const ChunkGrid& grid, const Codec& codec);
 
@@ -153,7 +153,8 @@ void PayloadBuild::Work::Cover(uint64_t begin, uint64_t end) {
   }
 }
 
-// Two take hardly longer than one: as long as more is to come, the odd one waits for it.
+// Hashing two blocks takes hardly longer than hashing one: while more are to come, an odd block
+// waits for the next.
 std::vector<uint64_t> PayloadBuild::Work::TakeWhole() {
   if (chunks_missing == 0 || whole.size() % 2 == 0) return std::exchange(whole, {});
   const uint64_t odd = whole.back();
@@ -196,7 +197,7 @@ void PayloadBuild::GiveUp() {
   if (done_) executor_.Post(guard_.Wrap([this] { Advance(); }));
 }
 
-// One job at a time: blocks that become whole meanwhile are hashed side by side by the next.
+// Runs one job at a time: blocks that become whole meanwhile are hashed together by the next job.
 void PayloadBuild::Advance() {
   if (hashing_) return;
   std::vector<uint64_t> blocks;

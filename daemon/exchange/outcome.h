@@ -1,8 +1,9 @@
-// From the means of an exchange to what a peer votes for.
+// Builds the outcome that a peer votes for from the means of an exchange.
 //
-// MeanTable holds the means as they come in; PayloadBuild makes the payload of them meanwhile;
-// Assemble makes it at the end where that was given up; OutcomeBuild ties them together and says
-// when a shard, and when all, is here. Loop thread, but for the pure functions.
+// MeanTable holds the means as they arrive. Meanwhile PayloadBuild makes the payload from them; if
+// the build is given up, Assemble makes the payload at the end. OutcomeBuild ties these together
+// and reports when a shard is complete and when all means have arrived. The classes are used on the
+// loop thread; the functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -24,101 +25,111 @@
 
 namespace atolld {
 
-// What a peer votes for.
+// The outcome that a peer votes for.
 struct ExchangeOutcome {
   uint32_t revision = 0;
   SharedBytes payload;
   Digest payload_digest;
-  double squared_mean = 0;  // of what the payload decodes to, as in Vote
+  // The squared norm of the payload's decoded values; see Vote.squared_mean_bits.
+  double squared_mean = 0;
   v1::MeanRecords records;
 };
 
-// The mean of one chunk, as everybody takes it.
+// The mean of one chunk, which is the same at all peers.
 struct ChunkMean {
-  uint32_t attempt = 0;  // 0: not here
+  uint32_t attempt = 0;  // The attempt that made the mean; 0 if the mean has not arrived.
   SharedBytes encoded;
-  std::string contributors;           // bitmap
-  std::vector<std::string> partials;  // as in ContributorSet
-  double squared_norm = 0;            // of what it decodes to
+  std::string contributors;           // A bitmap of the contributors.
+  std::vector<std::string> partials;  // See ContributorSet.partials.
+  double squared_norm = 0;            // The squared norm of the decoded values.
 };
 
-// The means of all chunks as they come in, and which shards are whole.
+// Holds the means of all chunks as they arrive, and knows which shards are complete.
 //
-// A mean is dropped when its shard's attempt changes, and by nothing else: whoever averaged it may
-// die.
+// A mean is dropped only when its shard's attempt changes; it is kept even if the peer that
+// averaged it dies.
 class MeanTable {
  public:
-  using ShardAttempt = std::pair<uint32_t, uint32_t>;  // position in the plan, attempt
+  // The shard's position in the plan, and its attempt.
+  using ShardAttempt = std::pair<uint32_t, uint32_t>;
 
-  // Appends the chunks whose means are dropped to `dropped`.
+  // Adopts a revision of the plan. Appends to `dropped` the chunks whose means it drops.
   void Adopt(const ExchangePlan& plan, std::vector<uint32_t>* dropped);
 
-  const ExchangePlan& plan() const { return plan_; }  // adopted last
+  const ExchangePlan& plan() const { return plan_; }  // The plan that was adopted last.
 
-  // `mean` is of the attempt of the plan adopted last, and not here yet.
+  // Stores a mean. The mean must belong to the shard's attempt in plan(), and must not be stored
+  // yet.
   void Store(uint32_t chunk, ChunkMean mean);
 
   bool Has(uint32_t chunk) const { return means_[chunk].attempt != 0; }
   const ChunkMean& at(uint32_t chunk) const { return means_[chunk]; }
   const std::vector<ChunkMean>& means() const { return means_; }
   bool whole() const { return missing_ == 0; }
-  uint64_t changes() const { return changes_; }  // another number, another content
+  uint64_t changes() const { return changes_; }  // Changes whenever the stored means change.
 
-  // The shards that have become whole since the last call and still are.
+  // Returns the shards that have become complete since the last call and still are.
   std::vector<ShardAttempt> TakeWholeShards();
   bool news() const { return !became_whole_.empty(); }
 
-  // `payload` was made of these very means.
+  // Called when `payload` was made of exactly these means. The table then refers to the payload
+  // instead of holding the means separately.
   void LeanOn(const SharedBytes& payload);
-  uint64_t held_bytes() const { return held_bytes_; }  // beside the payload
+  uint64_t held_bytes() const {
+    return held_bytes_;
+  }  // The bytes held in memory, without the payload.
 
  private:
   void Drop(uint32_t chunk);
 
   ExchangePlan plan_;
   std::vector<ChunkMean> means_;
-  std::vector<bool> in_payload_;      // by chunk
-  std::vector<uint32_t> missing_of_;  // by shard
+  std::vector<bool> in_payload_;      // True for each chunk whose mean is in the payload.
+  std::vector<uint32_t> missing_of_;  // The number of missing means of each shard.
   uint32_t missing_ = 0;
   uint64_t changes_ = 0;
   uint64_t held_bytes_ = 0;
-  std::set<uint32_t> became_whole_;  // shards
+  std::set<uint32_t> became_whole_;  // The shards that TakeWholeShards has yet to return.
 };
 
-// `means` has one for each chunk of the grid, all here. A shard's record names its reducer, whoever
-// gave the means out.
+// Returns the records of the means. `means` must have a mean for each chunk of the grid. A shard's
+// record names the shard's reducer, even if this peer received the means from another peer.
 v1::MeanRecords Records(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
-// What a peer votes for, all but squared_mean: a pure function, so peers that hold the same means
-// make the same. Blocking (it copies and hashes the whole payload): run it on the pool.
+// Makes the outcome that a peer votes for, except squared_mean. The function is pure, so peers that
+// hold the same means make the same outcome. It copies and hashes the whole payload, which takes
+// long, so run it on the pool.
 ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
 
-// The squared norm of what the means decode to: those of the chunks, added in grid order.
+// Returns the squared norm of the decoded means: the norms of the chunks, added in grid order.
 double SquaredMean(const std::vector<ChunkMean>& means);
 
-// The payload while its means are still coming in, so that little is left to do after the last one.
+// Builds the payload while its means are still arriving, so that little is left to do after the
+// last one.
 //
-// Whoever makes a mean or receives it writes it into its place, so that it lies in memory once, and
-// blocks that have become whole are hashed on the pool, beside the wire. That takes a codec of a
-// fixed rate. A mean that lies elsewhere ends the build, as does one that is taken back (GiveUp) or
-// made twice, and the payload is then made at the end (Assemble).
+// The code that makes or receives a mean writes it directly into its place in the payload, so that
+// the mean is in memory only once. Blocks of the payload that are complete are hashed on the pool
+// while other means arrive. This needs a codec with a fixed rate. The build is given up if a mean
+// was not written to its place, is withdrawn (GiveUp) or is made twice; the payload is then made at
+// the end (Assemble).
 class PayloadBuild {
  public:
   PayloadBuild(Executor& executor, const ChunkGrid& grid, const Codec& codec);
-  ~PayloadBuild();  // a job that runs is finished by the pool; nothing follows it
+  ~PayloadBuild();  // If the pool runs a job, it finishes the job, and the result is dropped.
 
-  // Where a chunk's mean is to be written, on any thread, by whoever claims it; nothing if it has
-  // been given up. A place is claimed once: who claims it again ends the build and gets nothing,
-  // for the first may be writing yet.
+  // Returns the place to which the caller must write a chunk's mean, on any thread, or nullopt if
+  // the build was given up. A place may be claimed only once: a second claim ends the build and
+  // returns nullopt, since the first caller may still be writing.
   std::optional<FreshBytes> Claim(uint32_t chunk);
 
-  // The mean of a chunk that was not taken yet: its place is written.
+  // Call this once for each chunk, when its claimed place holds this mean.
   void Take(uint32_t chunk, const SharedBytes& encoded);
 
   void GiveUp();
   bool given_up() const { return given_up_; }
 
-  // Every chunk was taken, and it was not given up: tells payload and digest as Assemble makes
-  // them, or nothing if it is given up meanwhile; never from inside.
+  // Must be called after Take was called for every chunk, and only if the build was not given up.
+  // Calls `done` with the same payload and digest as Assemble would make. `done` is never called
+  // from inside this call, and not at all if the build is given up meanwhile.
   void Finish(std::function<void(ExchangeOutcome)> done);
 
  private:
@@ -130,40 +141,45 @@ class PayloadBuild {
   const ChunkGrid grid_;
   const Codec& codec_;
   bool given_up_;
-  std::unique_ptr<Work> work_;  // null before the first claim, and once given up
+  std::unique_ptr<Work> work_;  // Null before the first claim, and after the build was given up.
   bool hashing_ = false;
   std::function<void(ExchangeOutcome)> done_;
   CallbackGuard guard_;
 };
 
-// All means of an exchange, and the outcome when they are all here.
+// Collects the means of an exchange, and makes the outcome when all of them have arrived.
 //
-// One assembly at a time; a revision under which no mean has changed takes the payload there is.
-// The owner is told by posted tasks, so it may destroy this from any of them.
+// OutcomeBuild runs one assembly at a time. Under a new revision that changes no mean, it reuses
+// the existing payload. Events are called from posted tasks, so the owner may destroy this object
+// in any of them.
 class OutcomeBuild {
  public:
   struct Events {
-    std::function<void(ExchangeOutcome)> on_complete;  // once a revision; every chunk is here
-    // Every mean of these shards is here; once a shard and attempt.
+    // Called when every chunk's mean has arrived; at most once in each revision.
+    std::function<void(ExchangeOutcome)> on_complete;
+    // Called when every mean of these shards has arrived; once for each shard and attempt.
     std::function<void(std::vector<MeanTable::ShardAttempt>)> on_shards_held;
   };
 
-  // `codec`: of means.
+  // `codec` is the codec of means.
   OutcomeBuild(Executor& executor, const ChunkGrid& grid, const Codec& codec, Events events);
 
-  // Gives the chunks whose means are dropped. TellNews follows.
+  // Adopts a revision of the plan. Returns the chunks whose means were dropped. TellNews must be
+  // called afterwards.
   std::vector<uint32_t> Adopt(const ExchangePlan& plan);
-  // As PayloadBuild's.
+  // See PayloadBuild::Claim.
   std::optional<FreshBytes> Claim(uint32_t chunk) { return payload_.Claim(chunk); }
-  // As MeanTable's. TellNews follows.
+  // Stores a mean as MeanTable::Store does. TellNews must be called afterwards.
   void Store(uint32_t chunk, ChunkMean mean);
-  // Tells the owner what has become whole.
+  // Calls the events for the shards, or the outcome, that have become complete.
   void TellNews();
-  void Stop();  // nothing is told any more
+  void Stop();  // No event is called afterwards.
 
   bool Has(uint32_t chunk) const { return table_.Has(chunk); }
   const ChunkMean& at(uint32_t chunk) const { return table_.at(chunk); }
-  uint64_t held_bytes() const { return table_.held_bytes(); }  // beside the payload
+  uint64_t held_bytes() const {
+    return table_.held_bytes();
+  }  // The bytes held in memory, without the payload.
 
  private:
   void TellShardsHeld();
@@ -175,11 +191,12 @@ class OutcomeBuild {
   const Events events_;
 
   MeanTable table_;
-  PayloadBuild payload_;  // of the means in the table
+  PayloadBuild payload_;  // The payload of the means in the table.
   bool stopped_ = false;
   bool telling_held_ = false;
   bool assembling_ = false;
-  std::optional<ExchangeOutcome> outcome_;  // of the table as it was after so many changes
+  // The outcome made from the table when changes() was outcome_changes_.
+  std::optional<ExchangeOutcome> outcome_;
   uint64_t outcome_changes_ = 0;
   uint32_t told_revision_ = 0;
   CallbackGuard guard_;

@@ -20,7 +20,8 @@ absl::Status PieceIntake::TakeLeaves(const ExchangePlan& plan, uint32_t sender,
     return absl::InvalidArgumentError("its leaves are not those of the root that it has signed");
   }
   if (SquaredNormOf(leaves) != contributor.squared_norm) {
-    return absl::InvalidArgumentError("it told another length of its update than its leaves say");
+    return absl::InvalidArgumentError(
+        "it reported a different length of its update than its leaves say");
   }
   const absl::Status proven = plan.CheckProof(run_id_, sender);
   if (!proven.ok()) return proven;
@@ -132,8 +133,8 @@ void Reducer::Update(const ExchangePlan& plan, std::vector<Work>* ready,
   }
 }
 
-// Under the same attempt this peer may become the shard's relay once more; whoever has sent to it
-// by then believes that it did its part.
+// Under the same attempt this peer may become the shard's relay again; contributors that have sent
+// to it by then believe that they have done their part.
 void Reducer::LetGo(uint32_t chunk) {
   Chunk& state = chunks_[chunk];
   DropPieces(&state);
@@ -146,7 +147,8 @@ void Reducer::LetGo(uint32_t chunk) {
   }
 }
 
-// Whose route leads elsewhere now will come another way; of a lost one this is all there is.
+// Drops pieces that now have another route, since they will come that way. Pieces of a lost
+// contributor are kept, since no others will come.
 void Reducer::DropMisplaced(uint32_t chunk) {
   const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
   std::multimap<uint32_t, Piece>& pieces = chunks_[chunk].pieces;
@@ -257,8 +259,8 @@ bool Reducer::Awaited(const Chunk& state, const ExchangePlan::Shard& shard,
   return state.heard.count(relay->contributor) == 0 && !refused(relay->contributor);
 }
 
-// Who is in a piece and who is waited for, under the plan as it is now; pieces and refusals only
-// take away from it.
+// Computes which contributors are in a piece and which are awaited under the present plan; later
+// pieces and refusals only remove some.
 void Reducer::CountAwaited(uint32_t chunk) {
   Chunk& state = chunks_[chunk];
   if (state.role == Role::kNone || state.given_out) return;

@@ -269,8 +269,8 @@ uint64_t ReducerStreams::held_bytes() const {
   return bytes;
 }
 
-// FAILED_PRECONDITION if this peer is to hold a shard and lacks a mean of it that the other lacks
-// too; without an Open: that anybody may lack.
+// Fails with FAILED_PRECONDITION if this peer is to hold a shard but lacks a mean of it that the
+// other peer lacks as well, or, without an Open, that any peer may lack.
 absl::Status ReducerStreams::CheckHolding(const v1::ExchangeOpen* open) const {
   const bool told =
       open != nullptr && open->received_attempts_size() == static_cast<int>(plan_.shards().size());
@@ -319,7 +319,8 @@ ReducerStream::Owner::Delivery ReducerStreams::PrepareResult(const ReducerStream
   return Delivery::kLater;
 }
 
-// A holder's way: whoever averaged or relayed a chunk has its form of the wire already.
+// Makes a mean's form of the wire. Only a holder needs it: a peer that averaged or relayed a chunk
+// already has that form.
 void ReducerStreams::Compress(uint32_t chunk) {
   if (!compressing_.insert(chunk).second) return;
   auto wire = std::make_shared<SharedBytes>();

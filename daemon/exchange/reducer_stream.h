@@ -1,10 +1,11 @@
-// The accepted side of an exchange. A ReducerStream is one (contributor, reducer) pair's: the
-// other's chunks or partial means come up, means go down. A relay accepts its members' streams, a
-// holder everybody's. ReducerStreams are all of a peer's.
+// The accepting side of an exchange. A ReducerStream belongs to one (contributor, reducer) pair: it
+// receives the contributor's chunks or partial means, and sends means. A relay accepts the streams
+// of its members, and a holder the streams of all peers. ReducerStreams holds all such streams of a
+// peer.
 //
-// A stream reads one frame at a time and hands it to the sink, whose verdict decides whether to
-// read on. Results wait as numbers of chunks; at most kMaxUnsentBytes and one of them wait in the
-// call. Loop thread.
+// A stream reads one frame at a time and hands it to the sink, which decides whether reading
+// continues. Results are queued as chunk numbers; at most kMaxUnsentBytes and one result wait in
+// the call. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -33,36 +34,37 @@ namespace atolld {
 
 class ReducerStream {
  public:
-  // Who takes what comes.
+  // Takes the frames that arrive.
   class Sink {
    public:
     enum class Fate {
-      kNext,   // taken or ignored: read on
-      kEarly,  // its plan has not arrived here: wait for Resume
+      kNext,   // The frame was taken or ignored: continue to read.
+      kEarly,  // This peer does not have the frame's plan yet: wait for Resume.
     };
     virtual ~Sink() = default;
-    // An error closes the stream with it.
+    // Takes a chunk or a partial mean. An error closes the stream with that error.
     virtual absl::StatusOr<Fate> OnContribution(const ReducerStream& stream,
                                                 const v1::ContributionChunk& chunk,
                                                 const SharedBytes& payload) = 0;
-    // The contributor's, all of them. An error closes the stream with it.
+    // Takes all the leaves of the contributor. An error closes the stream with that error.
     virtual absl::StatusOr<Fate> OnLeaves(const ReducerStream& stream,
                                           const std::string& leaves) = 0;
   };
 
-  // Who says what there is to send.
+  // Provides the results that are to be sent.
   class Owner {
    public:
     enum class Delivery {
       kReady,
-      kLater,     // the pool makes its form of the wire: Pump is called then
-      kUnwanted,  // of an attempt that is over, or for this peer to get elsewhere
+      kLater,     // The pool makes the result's wire form; Pump is called afterwards.
+      kUnwanted,  // The attempt has ended, or the other end gets the result from another peer.
     };
     virtual ~Owner() = default;
     virtual Delivery PrepareResult(const ReducerStream& stream, uint32_t chunk,
                                    uint32_t attempt) = 0;
-    virtual Frame ResultFrame(uint32_t chunk) const = 0;  // of one that is ready
-    // The stream is over; called outside of the call's callbacks, may destroy the stream.
+    virtual Frame ResultFrame(uint32_t chunk) const = 0;  // Called for a result that is kReady.
+    // Called when the stream has ended. It is not called from inside the call's callbacks, and may
+    // destroy the stream.
     virtual void OnGone(ReducerStream* stream) = 0;
   };
 
@@ -73,14 +75,15 @@ class ReducerStream {
   const std::string& contributor() const { return contributor_; }
   const Lane& lane() const { return lane_; }
 
-  // The other end holds this result already.
+  // Records that the other end already has this result.
   void MarkHeld(uint32_t chunk, uint32_t attempt) { there_[chunk] = attempt; }
-  // Sends this result unless another lane carries it, it is there, or was sent on this stream.
+  // Sends this result unless another lane carries it, the other end has it, or this stream has
+  // already sent it.
   void Offer(uint32_t chunk, uint32_t attempt);
-  void Pump();  // sends what can be sent
-  // A new plan has arrived: looks at the early frame again.
+  void Pump();  // Sends the frames that can be sent now.
+  // Call this when a new plan has arrived. Handles the early frame again.
   void Resume();
-  // No more is read; queued frames still go out.
+  // Stops reading; queued frames are still sent.
   void Close(absl::Status status);
 
  private:
@@ -101,40 +104,45 @@ class ReducerStream {
   std::unique_ptr<Call> call_;
   bool closed_ = false;
   bool gone_ = false;
-  std::string leaves_;                              // until they are all here
-  std::deque<std::pair<uint32_t, uint32_t>> todo_;  // (chunk, attempt) to be sent
-  std::map<uint32_t, uint32_t> there_;  // attempt of the result that the other end has or gets
+  std::string leaves_;  // The leaves that have arrived, until all of them have.
+  std::deque<std::pair<uint32_t, uint32_t>> todo_;  // The results to send, as (chunk, attempt).
+  // For each chunk, the attempt of the result that the other end has or will get.
+  std::map<uint32_t, uint32_t> there_;
   std::optional<std::pair<v1::ContributionChunk, SharedBytes>> held_;
-  bool leaves_early_ = false;  // they are, and their plan is not
+  bool leaves_early_ = false;  // True if the leaves have arrived before their plan.
   absl::Time held_since_;
   StreamMeter meter_;
   CallbackGuard guard_;
 };
 
-// The streams of all who have dialled this peer, and the means that they get.
+// The streams of all peers that have dialled this peer. The means are sent on them.
 //
-// With zstd the wire's form of a mean is kept as long as the mean. The plan and the means are the
-// exchange's: they outlive this; Resume follows each change of the plan. Loop thread.
+// With zstd, the wire form of a mean is kept as long as the mean. The plan and the means belong to
+// the exchange and must outlive this object; Resume must be called after each change of the plan.
+// Used on the loop thread.
 class ReducerStreams final : public ReducerStream::Owner {
  public:
   ReducerStreams(Env env, const ExchangeSettings& settings, const ChunkForm& form,
                  const ExchangePlan& plan, const OutcomeBuild& outcome, ReducerStream::Sink& sink);
 
-  // A stream whose Open came at `opened`. Refused: INVALID_ARGUMENT, no peer's name or no lane;
-  // FAILED_PRECONDITION, this peer is to hold a shard and lacks a mean of it that the other lacks
-  // too; RESOURCE_EXHAUSTED, too many. A second stream of a peer takes the place of the first.
+  // Accepts a stream, whose Open came at `opened`. Refuses it with INVALID_ARGUMENT if the peer's
+  // name or the lane is not valid, with FAILED_PRECONDITION if this peer must hold a shard but
+  // lacks a mean that the other peer lacks as well, and with RESOURCE_EXHAUSTED if there are too
+  // many streams. A second stream of a peer for the same lane replaces the first.
   void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call, absl::Time opened);
   void Refuse(std::unique_ptr<Call> call, const absl::Status& why);
 
-  // These means are here no more.
+  // Called when these means were dropped.
   void DropMeans(const std::vector<uint32_t>& chunks);
-  // The plan has changed: early frames are looked at again, and all that is here is offered.
+  // Call this when the plan has changed. Handles the early frames again, and offers all means that
+  // this peer has.
   void Resume();
-  // FAILED_PRECONDITION: this peer is to hold a shard and lacks a mean of it. The streams then
-  // begin anew, so that each says what it lacks and is refused or served.
+  // Fails with FAILED_PRECONDITION if this peer must hold a shard but lacks a mean of it. It then
+  // ends all streams, so that each peer dials again, names the means that it lacks, and is refused
+  // or served.
   absl::Status CheckHolding();
 
-  // The mean is here; what it came as, or was made as, is its form of the wire.
+  // Called when the mean has arrived or was made. Keeps its wire form.
   void KeepWire(uint32_t chunk, SharedBytes wire) { wire_[chunk] = std::move(wire); }
   void Offer(uint32_t chunk, uint32_t attempt);
   void CloseOf(const std::string& contributor, const absl::Status& why);
@@ -142,7 +150,7 @@ class ReducerStreams final : public ReducerStream::Owner {
   uint64_t held_bytes() const;
 
  private:
-  using StreamKey = std::pair<std::string, Lane>;  // who dialled first
+  using StreamKey = std::pair<std::string, Lane>;  // The peer that has dialled, and the lane.
 
   Delivery PrepareResult(const ReducerStream& stream, uint32_t chunk, uint32_t attempt) override;
   Frame ResultFrame(uint32_t chunk) const override;
@@ -156,13 +164,13 @@ class ReducerStreams final : public ReducerStream::Owner {
 
   Env env_;
   const ExchangeSettings& settings_;
-  const ChunkForm form_;  // of means
+  const ChunkForm form_;  // The form of means.
   const ExchangePlan& plan_;
   const OutcomeBuild& outcome_;
   ReducerStream::Sink& sink_;
 
-  std::vector<uint32_t> served_;   // shards whose means somebody gets from here, by the plan
-  std::vector<SharedBytes> wire_;  // by chunk
+  std::vector<uint32_t> served_;   // The shards that other peers get from this peer under the plan.
+  std::vector<SharedBytes> wire_;  // The wire form of each mean, by chunk.
   std::set<uint32_t> compressing_;
   std::map<StreamKey, std::unique_ptr<ReducerStream>> streams_;
   Refusals refusals_;

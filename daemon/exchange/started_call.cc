@@ -50,7 +50,9 @@ void Refusals::Refuse(std::unique_ptr<Call> call, absl::Status why) {
   const auto forget = [this, number] {
     executor_.Post(guard_.Wrap([this, number] { calls_.erase(number); }));
   };
-  call->Start({nullptr, nullptr, guard_.Wrap([forget](absl::Status) { forget(); })});
+  Call::Events events;
+  events.on_closed = guard_.Wrap([forget](absl::Status) { forget(); });
+  call->Start(std::move(events));
   call->Finish(std::move(why));
   calls_.emplace(number, std::move(call));
   if (calls_.size() > kMaxKept) {

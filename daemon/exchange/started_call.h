@@ -1,9 +1,9 @@
-// StartedCall and Refusals: an incoming call is read before it is known whose it is, then handed on
-// or refused.
+// StartedCall and Refusals: helpers for an incoming call that is read before its owner is known,
+// and is then handed on or refused.
 //
-// StartedCall wraps a call so that Start may be called again by the one that it is handed to: the
-// newest events are heard. Refusals ends calls with a status and keeps each until it is over. Loop
-// thread.
+// StartedCall wraps a call so that its next owner may call Start again; only the events of the
+// newest Start are called. Refusals ends calls with a status and keeps each call until it has
+// ended. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class StartedCall final : public ForwardingCall {
  public:
   StartedCall(Executor& executor, std::unique_ptr<Call> inner);
 
-  void Start(Events events) override;  // any number of times
+  void Start(Events events) override;  // May be called any number of times.
 
  private:
   void TellClosed(const std::shared_ptr<const Events>& events);
@@ -39,8 +39,9 @@ class Refusals {
  public:
   explicit Refusals(Executor& executor) : executor_(executor) {}
 
-  // `call` is one that may be started. After 30 s, or past 64 of them, the oldest is let go though
-  // its status may be lost.
+  // Ends the call with `why`. It must be possible to start the call. A call that has not ended
+  // after 30 s is dropped, and so is the oldest one if there are more than 64 calls, although their
+  // status may then be lost.
   void Refuse(std::unique_ptr<Call> call, absl::Status why);
 
  private:

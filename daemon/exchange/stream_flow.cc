@@ -5,12 +5,12 @@
 namespace atolld {
 namespace {
 
-// Enough that a way whose means come in bursts shows its rate.
+// Enough to show the rate of a path on which means come in bursts.
 constexpr size_t kRates = 16;
 
 constexpr double kOfTheWay = 1.2;  // of what it holds
 
-// Of the floor this part is enough once the way has been measured.
+// This part of the floor is enough once the path has been measured.
 constexpr size_t kOfTheFloor = 2;  // a half
 
 constexpr int kPatience = 4;  // latencies
@@ -124,8 +124,8 @@ bool StreamPace::MayGo(Stream stream, double share, Stalls stalls) {
   return false;
 }
 
-// Of those that wait for others, the one with the least share goes first. Only a stream that holds
-// it up itself, by a reach below its own share, may go before it: nobody holds up itself.
+// Of the streams that wait, the one with the least share goes first. Only a stream that holds it
+// up, by a reach below that share, may go before it, since no stream holds up itself.
 std::optional<StreamPace::Stream> StreamPace::TakeFree(Stalls stalls) {
   if (by_share_.empty()) return std::nullopt;
   std::optional<Stream> free;

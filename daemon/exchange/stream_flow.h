@@ -1,8 +1,8 @@
-// How the streams of an exchange flow: which of a pair's streams carries a chunk (Lane), how far
-// one runs ahead of its means (SendWindow) and of the others (StreamPace), how much waits in a
-// call, and what it has sent (StreamMeter).
+// The flow control of an exchange's streams: which of a pair's streams carries a chunk (Lane), how
+// far a stream may run ahead of its means (SendWindow) and of the other streams (StreamPace), how
+// much may wait in a call, and what a stream has sent (StreamMeter).
 //
-// All but Lane, which is a value: loop thread.
+// Lane is a plain value; the other classes are used on the loop thread.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,16 @@
 
 namespace atolld {
 
-// Which of a pair's streams carries a chunk, its contribution up and its mean down.
+// One of the streams between two peers. It carries some of the chunks: their contributions in one
+// direction and their means in the other.
 //
-// One TCP connection holds some 18 MB in flight (what gRPC lets a receiver announce), and what it
-// loses it makes up for slowly: a fat long link needs several, each a stream with every n-th chunk.
-// The side that dials says how many; the other one takes what it is told.
+// One TCP connection has at most about 18 MB in flight (the largest window that gRPC lets a
+// receiver announce), and it recovers slowly from losses. So a link of high bandwidth and latency
+// needs several connections, each with a stream that carries every n-th chunk. The side that dials
+// decides how many; the other side accepts that.
 struct Lane {
-  // More connections than any link needs, and few enough that nobody can open thousands.
+  // The most lanes of a pair. This is more than any link needs, and few enough that no peer can
+  // open thousands of connections.
   static constexpr uint32_t kMost = 16;
 
   uint32_t number = 0;
@@ -43,48 +46,50 @@ struct Lane {
   }
 };
 
-// How far one contributor's stream may run ahead of the means that come back on it.
+// Decides how far one contributor's stream may run ahead of the means that come back on it.
 //
-// A mean needs everybody's chunk, so chunks far ahead of the slowest contributor's are of no use:
-// they fill the buffers on the way and take the line from the means that others wait for. In flight
-// is what was sent and has no mean yet. It is bounded as TCP's congestion windows are, by what the
-// way holds:
+// A mean needs the chunk of every contributor, so a contributor gains nothing by sending chunks far
+// ahead of the slowest contributor: they fill the buffers on the path and delay the means for which
+// other peers wait. A chunk is in flight if it was sent and its mean has not arrived yet. As in a
+// TCP congestion window, the amount in flight is limited to what the path can hold:
 //
 //   limit = max(floor / 2, 1.2 x rate x latency)
 //
-// with the least time from a chunk to its mean, and the greatest rate of late at which bytes were
-// settled (Cardwell et al. 2016, BBR: bytes settled while a chunk was in flight, by that time). The
-// fifth above it lets a stream grow into a line that has become free. More overfills the queues of
-// fat long lines, and the packets lost there cost more than the reserve is worth. Until the first
-// mean it is the whole floor: how fast so much comes in shows what a line can do that waits for a
-// slower one afterwards. The lowest chunk without a mean may always go, so streams that wait for
-// each other never stand still: all send in ascending order.
+// Here, latency is the least time from a chunk to its mean, and rate is the greatest recent rate at
+// which bytes were settled (Cardwell et al. 2016, BBR: the bytes settled while a chunk was in
+// flight, divided by that time). The extra fifth lets a stream grow into a line that has become
+// free. A larger reserve would overfill the queues of lines with high bandwidth and latency, and
+// the lost packets would cost more than the reserve gains. Until the first mean the limit is the
+// whole floor, so that the line's own speed is measured before the stream has to wait for slower
+// ones. The lowest chunk without a mean may always be sent, and all streams send in ascending
+// order, so streams that wait for each other never stop for ever.
 class SendWindow {
  public:
-  // Half of it keeps lines of 100 Mbit/s and 20 ms busy; with all of it, streams run so far ahead
-  // of each other that the last is alone on a line at the end.
+  // The floor of the limit. Half of it keeps a line of 100 Mbit/s and 20 ms busy. With the whole
+  // floor, some streams would run so far ahead that the last stream would be alone on its line at
+  // the end.
   struct Floor {
     size_t bytes = size_t{512} << 10;
-    size_t chunks = 4;  // of the largest so far
+    size_t chunks = 4;  // Multiplied by the size of the largest message so far.
   };
 
   explicit SendWindow(Floor floor) : floor_(floor) {}
 
-  void Restart();  // a new call: nothing is in flight, what was measured stays
+  void Restart();  // Called at a new call. Nothing is in flight then; measurements are kept.
 
-  // Whether this chunk, the lowest of those that are still to be sent, may go now.
+  // Returns true if this chunk, which must be the lowest unsent chunk, may be sent now.
   bool Allows(uint32_t chunk) const;
   void OnSent(uint32_t chunk, size_t bytes, absl::Time now);
-  // Its mean is here. One that was not in flight is ignored.
+  // Called when the chunk's mean has arrived. Does nothing if the chunk was not in flight.
   void OnMean(uint32_t chunk, absl::Time now);
-  // It goes elsewhere now, or its mean came from elsewhere.
+  // Called when the chunk is now sent to another peer, or its mean came from another peer.
   void Forget(uint32_t chunk);
 
   size_t limit() const;
   size_t in_flight_bytes() const { return in_flight_bytes_; }
-  // How many chunks more the limit allows; below 0 where it has shrunk.
+  // Returns the number of further chunks that the limit allows; below 0 if the limit has shrunk.
   double FreeChunks() const;
-  // No mean has come for so long that nobody ought to wait for this stream.
+  // Returns true if no mean has come for so long that no other stream should wait for this one.
   bool Stalls(absl::Time now) const;
 
   static constexpr absl::Duration kLeastPatience = absl::Seconds(1);
@@ -100,36 +105,39 @@ class SendWindow {
   const Floor floor_;
 
   std::map<uint32_t, Sent> in_flight_;
-  absl::Time waits_since_;  // for the next mean, where anything is in flight
+  // The time since which the stream waits for its next mean, if a chunk is in flight.
+  absl::Time waits_since_;
   size_t in_flight_bytes_ = 0;
   uint64_t settled_bytes_ = 0;
-  size_t largest_ = 0;             // message so far
-  std::deque<double> late_rates_;  // bytes a second, of the last chunks
+  size_t largest_ = 0;             // The largest message so far.
+  std::deque<double> late_rates_;  // The rates of the last chunks, in bytes a second.
   absl::Duration least_latency_ = absl::InfiniteDuration();
-  size_t held_ = 0;  // bytes on the way, as measured
+  size_t held_ = 0;  // The measured number of bytes that the path holds.
 };
 
 // Keeps the streams of one peer in step.
 //
-// Each stream has a reach: up to which share of its chunks any other may send, for this one to keep
-// up. A stream that has sent a larger share than the least reach of the others waits. Whoever
-// notices that a stream stalls (it is asked with `stalls`) waits for it no more, until the stream
-// tells its reach again. Looking at one stream costs O(log n), and each event looks at a few,
-// however many there are.
+// Each stream has a reach: the share of its chunks that it could send now. No other stream should
+// send a larger share of its own chunks. A stream that has sent a larger share than the least reach
+// of the others waits. If `stalls` returns true for a stream, no other stream waits for it until
+// its reach is set again. To examine one stream takes O(log n), and each event examines only a few
+// streams, however many there are.
 class StreamPace {
  public:
   using Stream = uint64_t;
   using Stalls = absl::FunctionRef<bool(Stream)>;
   static constexpr double kFree = std::numeric_limits<double>::infinity();
 
-  // kFree: it holds nobody up.
+  // Sets a stream's reach. No stream waits for a stream with the reach kFree.
   void SetReach(Stream stream, double reach);
   void Forget(Stream stream);
-  // Whether a stream that has sent this share of its chunks may send more; otherwise it waits.
+  // Returns true if a stream that has sent this share of its chunks may send more; otherwise it
+  // waits.
   bool MayGo(Stream stream, double share, Stalls stalls);
-  // One that waits and need not any more: it waits no longer.
+  // Returns a waiting stream that need not wait any longer, and no longer counts it as waiting.
+  // Returns nullopt if there is no such stream.
   std::optional<Stream> TakeFree(Stalls stalls);
-  uint64_t looked_at() const { return looked_at_; }  // streams, so far
+  uint64_t looked_at() const { return looked_at_; }  // The number of streams examined so far.
 
  private:
   using Order = std::set<std::pair<double, Stream>>;
@@ -137,33 +145,33 @@ class StreamPace {
   static void Place(Stream stream, double value, std::map<Stream, double>* values, Order* order);
   static void Remove(Stream stream, std::map<Stream, double>* values, Order* order);
 
-  std::map<Stream, double> reach_;  // those that are not free
+  std::map<Stream, double> reach_;  // The reach of each stream that is not free.
   Order by_reach_;
-  std::map<Stream, double> share_;  // of those that wait
+  std::map<Stream, double> share_;  // The share of each stream that waits.
   Order by_share_;
   uint64_t looked_at_ = 0;
 };
 
-// Above this many unsent bytes a stream waits for on_writable: enough to keep a fast link busy,
-// little enough that a slow one does not take memory. Above the transport's low-water mark of 256
-// KiB.
+// A stream with more unsent bytes than this waits for on_writable. This is enough to keep a fast
+// link busy, and little enough that a slow link does not take much memory. It must be above the
+// transport's low-water mark of 256 KiB.
 inline constexpr size_t kMaxUnsentBytes = size_t{1} << 19;
 
-// Chunks that the pool may compress ahead of the wire: enough to keep two threads and the link
-// busy.
+// The number of chunks that the pool may compress before they can be sent; enough to keep two
+// threads and the link busy.
 inline constexpr size_t kChunksAhead = 4;
 
-// What the streams of all exchanges of a process have sent and received, both roles: whole messages
-// with their prefixes of five bytes.
+// The bytes that the streams of all exchanges of a process have sent and received, in both roles:
+// whole messages with their prefixes of five bytes.
 struct TrafficCount {
   uint64_t sent_bytes = 0;
   uint64_t received_bytes = 0;
 };
 
-// What one stream has sent, and since when it has not moved.
+// Counts what one stream has sent, and records when the stream last moved.
 //
-// A stream moves while bytes leave, or when nothing waits to be sent. Its bytes are counted into
-// the process's traffic as they leave.
+// A stream moves when bytes are sent, and while no bytes wait. The bytes are added to the process's
+// traffic when they are sent.
 class StreamMeter {
  public:
   explicit StreamMeter(TrafficCount* traffic) : traffic_(traffic) {}
@@ -190,20 +198,22 @@ class StreamMeter {
   absl::Time moved_;
 };
 
-// Of a message that has come, without its prefix. nullptr: nobody counts.
+// Counts a received message; `message_bytes` is its size without its prefix. Does nothing if
+// `traffic` is nullptr.
 inline void CountArrival(TrafficCount* traffic, size_t message_bytes) {
   if (traffic != nullptr) traffic->received_bytes += 5 + message_bytes;
 }
 
-// Of a frame that has come from `peer`: as many bytes as its sender counts for it. nullptr: nobody
-// asks what came when.
+// Adds a frame that came from `peer` to the log of arrivals, with the size that its sender counts
+// for it. Does nothing if `arrivals` is nullptr.
 inline void NoteArrival(ArrivalLog* arrivals, const std::string& peer, const Frame& frame,
                         absl::Time now) {
   if (arrivals == nullptr) return;
   arrivals->Note(peer, now, frame.message.size() + frame.payload.size());
 }
 
-// Lets a call go from inside one of its own callbacks.
+// Destroys a call later, from the loop, so that it can be dropped from inside one of its own
+// callbacks.
 inline void DestroyLater(Executor& executor, std::unique_ptr<Call> call) {
   executor.Post([call = std::shared_ptr<Call>(std::move(call))] {});
 }

@@ -1,7 +1,8 @@
-// The container engine of this machine, as the command line knows it: Docker with Compose v2
-// (`docker compose`) or docker-compose 1.29.
+// Finds the container engine of this machine for the command line: Docker with Compose v2 (`docker
+// compose`) or with docker-compose 1.29.
 //
-// Its programs are looked for in PATH and run as anybody would run them. Blocking.
+// Its programs are looked for in PATH and are run as a user would run them. FindComposeEngine
+// blocks.
 #pragma once
 
 #include <string>
@@ -11,14 +12,15 @@
 
 namespace atolld {
 
-// Of the containers that `atoll experiment compose` writes.
+// The image of the containers that `atoll experiment compose` writes.
 inline constexpr char kContainerImage[] = "atoll:local";
 
-// What a command of the engine itself begins with.
+// Returns the words that begin every command of the engine, such as "docker".
 std::vector<std::string> EngineCommand();
 
-// What `docker compose` is called by here, with which any of its commands begins. UNAVAILABLE: no
-// engine answers, or it has no Compose. NOT_FOUND: it has no image of Atoll. Each says what to do.
+// Returns the words that begin every command of Compose on this machine. Fails with UNAVAILABLE if
+// no engine answers or if it has no Compose, and with NOT_FOUND if it has no image of Atoll; the
+// message says what to do.
 absl::StatusOr<std::vector<std::string>> FindComposeEngine();
 
 }  // namespace atolld

@@ -23,7 +23,7 @@
 namespace atolld {
 namespace {
 
-// Where the containers have what the entrypoint of the image makes or expects.
+// The paths in the containers of what the image's entrypoint makes or expects.
 constexpr char kPartyPath[] = "/parties/PARTY";
 constexpr char kHeldOut[] = "/parties/data/validation.";
 constexpr char kMounted[] = "/files/";
@@ -34,15 +34,15 @@ absl::Status CannotBeContained(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("containers cannot do this: ", what));
 }
 
-// As YAML and TOML both take it: JSON's strings are theirs too.
+// Quotes a text for both YAML and TOML, which accept JSON's strings.
 std::string Quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
-// The same where Compose would take a dollar for a variable.
+// Does the same for a text in which Compose would take a dollar for a variable.
 std::string QuotedForCompose(const std::string& text) {
   return Quoted(absl::StrReplaceAll(text, {{"$", "$$"}}));
 }
 
-// Whether `name` fits a pattern in which each '*' stands for any text.
+// Returns true if `name` fits a pattern in which each '*' means any text.
 bool FitsPattern(absl::string_view name, absl::string_view pattern) {
   if (pattern.empty()) return name.empty();
   if (pattern[0] == '*') {
@@ -86,7 +86,7 @@ class ComposeMaker {
     }
     if (!plan_.keys.speeds.empty()) {
       return CannotBeContained(
-          "[experiment] speeds: one config is all peers'; run it here, or leave speeds out");
+          "[experiment] speeds: all peers share one config; run it here, or leave speeds out");
     }
     if (!config_.data.sources.empty()) {
       return CannotBeContained(
@@ -238,7 +238,7 @@ class ComposeMaker {
     return text;
   }
 
-  // Of the peers in turn; empty: all are as fast as the machine lets them be.
+  // Returns the lines of the peers in turn; empty if all are as fast as the machine allows.
   std::string LinesText() const {
     if (experiment_.links.empty()) return "";
     std::vector<std::string> lines;

@@ -24,16 +24,16 @@ using Stage = ComposeLauncher::Stage;
 
 constexpr char kResultsThere[] = "/data/results";  // in the coordinator's container
 constexpr char kContainerLogs[] = "containers.txt";
-// The watch ends with its container, which Compose starts again: its restarts take up to a minute
-// after each other.
+// The watch ends with its container, which Compose starts again; repeated restarts are up to a
+// minute apart.
 constexpr double kPatienceSeconds = 120;
 constexpr double kAgainSeconds = 1;
 constexpr char kPeersNow[] = "peers.txt";  // what the last look at their containers has shown
 constexpr uint64_t kMostPeersNow = 1 << 20;
-// Between two looks at the peers' containers.
+// The time between two looks at the peers' containers.
 constexpr double kLookSeconds = 5;
-// After the seal `atoll run watch` waits up to 30 s for the last word of peers that have ended
-// well; all peers that are down for longer, and no seal, are peers that have left.
+// After the seal `atoll run watch` waits up to 30 s for the last report of peers that have ended
+// well. If all peers are down for longer and there is no seal, they have left.
 constexpr double kSealedSeconds = 45;
 constexpr size_t kDigestShown = 4;  // bytes of it: two experiments' folders meet once in 2^32
 

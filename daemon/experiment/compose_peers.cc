@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kMostOfLine = 300;  // bytes of a peer's last line that an error shows
 constexpr absl::string_view kExited = "Exited (";
 
-// "peer-2" of a container's name: Compose v2 writes a hyphen there, docker-compose 1.29 a low line.
+// Returns "peer-2" from a container's name, in which Compose v2 has a hyphen and docker-compose
+// 1.29 an underscore.
 std::string PeerNameOf(absl::string_view name) {
   const size_t at = name.find_last_of("-_");
   return absl::StrCat("peer-", at == absl::string_view::npos ? name : name.substr(at + 1));
@@ -31,7 +32,7 @@ int NumberOf(const PeerContainer& peer) {
   return absl::SimpleAtoi(absl::StripPrefix(PeerNameOf(peer.name), "peer-"), &number) ? number : 0;
 }
 
-// "Exited (137) 4 seconds ago", "Dead"; all else goes on or is to begin.
+// Parses "Exited (137) 4 seconds ago" or "Dead"; any other container runs or is about to start.
 std::optional<int> ExitCodeOf(absl::string_view status) {
   if (absl::StartsWith(status, "Dead")) return -1;
   int code = 0;

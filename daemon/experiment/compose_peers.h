@@ -1,8 +1,10 @@
-// The peers' containers of a run: whether any of them still runs, and what the others said last.
+// Examines the peers' containers of a run: whether any of them still runs, how the others ended,
+// and their last lines of output.
 //
-// A container that fails is started again ten times (compose_template.h), so one that is down with
-// an error has given up. One that has ended well may know already that the run is sealed. Pure but
-// for LastLinesOfPeers, which reads a file; any thread.
+// A container that fails is started again ten times (compose_template.h), so a container that is
+// down with an error will not be started again. A container that exits with code 0 may have seen
+// the seal before we did, so it is not a failure. Pure, except for LastLinesOfPeers, which reads a
+// file and blocks. May be called from any thread.
 #pragma once
 
 #include <optional>
@@ -15,28 +17,29 @@ namespace atolld {
 
 struct PeerContainer {
   std::string name;              // "atoll-0a1b2c3d-01-fedavg-seed-1-peer-2"
-  std::optional<int> exit_code;  // nothing: it runs, or will again
+  std::optional<int> exit_code;  // not set if the container runs or will be started again
 };
 
-// What lists the peers' containers of a project, ended ones too: a line each, its name and how it
-// is, like "p-peer-2 Exited (1) 5 seconds ago".
+// Returns the command that lists the peers' containers of a project, including ended ones. It
+// prints one line for each with its name and state, such as "p-peer-2 Exited (1) 5 seconds ago".
 std::vector<std::string> ListPeersCommand(const std::string& project);
 
-// Of what that command printed, by their numbers. Lines that say neither are left out.
+// Parses the output of that command. The result is sorted by the peers' numbers. Lines without a
+// name or a state are ignored.
 std::vector<PeerContainer> ParsePeerList(absl::string_view listing);
 
-// There are some, and none of them runs.
+// Returns true if there are containers and none of them runs.
 bool AllEnded(const std::vector<PeerContainer>& peers);
-// Those of them that have ended did so with an error.
+// Returns true if every container has ended with an exit code other than 0.
 bool AllFailed(const std::vector<PeerContainer>& peers);
 
-// The last line of each peer in the log that `docker compose logs` wrote, in the peers' order;
-// empty: it has said nothing, or the log cannot be read.
+// Returns the last line of each peer in the log that `docker compose logs` wrote, in the order of
+// `peers`. A line is empty if the peer has written nothing or the log cannot be read.
 std::vector<std::string> LastLinesOfPeers(const std::string& log_path,
                                           const std::vector<PeerContainer>& peers);
 
-// "no peer runs any more: peer-1 exited with 1: no data is left; peer-2 exited with 1", in one
-// line. `lines` as from LastLinesOfPeers.
+// Returns one line: "no peer runs any more: peer-1 exited with 1: no data is left; peer-2 exited
+// with 1". `lines` is the result of LastLinesOfPeers.
 std::string DescribeEndedPeers(const std::vector<PeerContainer>& peers,
                                const std::vector<std::string>& lines);
 

@@ -1,6 +1,7 @@
-// The text of the compose file that MakeCompose fills in. Words between @ are its to replace. It is
-// docker-compose.yml of the source tree with an experiment's values, and without a build: the image
-// is there (docker compose build). tests/e2e/compose_test.py compares the two.
+// The template of the compose file, in which MakeCompose replaces the words between @. Apart from
+// the values of an experiment, it equals the docker-compose.yml of the source tree without its
+// build sections, because the image has already been built (docker compose build).
+// tests/e2e/compose_test.py compares the two.
 #pragma once
 
 namespace atolld {

@@ -34,7 +34,7 @@ absl::Status Wrong(const std::string& place, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
 }
 
-// Reads one file. The document outlives the reader.
+// Reads one file. The document must outlive the reader.
 class FileReader {
  public:
   FileReader(const toml::table& document, std::string origin, Experiment* experiment)
@@ -94,7 +94,7 @@ class FileReader {
     for (const toml::node& one : speeds) {
       const bool number = one.is_number();
       parts.push_back(number ? absl::StrFormat("%.15g", one.value_or(0.0))
-                             : one.value_or<std::string>("what is no number"));
+                             : one.value_or<std::string>("something that is not a number"));
     }
     return absl::StrJoin(parts, ",");
   }
@@ -258,7 +258,7 @@ class FileReader {
     const std::vector<std::string> parts = absl::StrSplit(path, absl::MaxSplits('.', 1));
     if (parts.size() != 2) {
       return Wrong(Place(node), absl::StrCat("'", path,
-                                             "' is no key of a section; write it as "
+                                             "' is not a key of a section; write it as "
                                              "\"section.key\", like \"outer.rule\""));
     }
     const SettingChange change = ChangeOf(parts[0], parts[1], node);

@@ -20,9 +20,10 @@ constexpr uint64_t kMostText = 2 << 20;               // of an experiment's file
 constexpr uint64_t kMostResults = uint64_t{1} << 30;  // a version of a run has some 200 bytes
 constexpr size_t kMostLineShown = 60;
 
-// Whatever an experiment makes in its folder.
-constexpr absl::string_view kOwnNames[] = {kExperimentCopy, kExperimentNames, "parties", "runs",
-                                           kResultsFile,    kReportFile,      "compose"};
+// Everything that an experiment makes in its folder.
+constexpr absl::string_view kOwnNames[] = {kExperimentCopy, kExperimentNames, kRecordFile,
+                                           "parties",       "runs",           kResultsFile,
+                                           kReportFile,     "compose"};
 
 std::string Quoted(absl::string_view line) {
   return absl::StrCat("`", OneLine(line, kMostLineShown), "`");
@@ -68,8 +69,8 @@ absl::Status CheckExperimentFolder(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
   for (const std::string& name : names) {
     if (name == kLockFile || name == kExperimentNames || name == "runs") continue;
-    return absl::AlreadyExistsError(
-        absl::StrCat(dir, " is no experiment's folder: it holds ", name, "; give another --dir"));
+    return absl::AlreadyExistsError(absl::StrCat(dir, " is not an experiment's folder: it holds ",
+                                                 name, "; give another --dir"));
   }
   return absl::OkStatus();
 }
@@ -79,6 +80,9 @@ absl::Status OpenExperimentFolder(Files& files, const std::string& dir,
   const std::string copy = absl::StrCat(dir, "/", kExperimentCopy);
   RETURN_IF_ERROR(CheckExperimentFolder(files, dir));
   if (files.Exists(copy) && fresh) RETURN_IF_ERROR(TakeAwayOld(dir));
+  if (files.Exists(copy) && files.Exists(absl::StrCat(dir, "/", kRecordFile))) {
+    return absl::OkStatus();
+  }
   if (files.Exists(copy)) {
     ASSIGN_OR_RETURN(const std::string there, ReadFile(files, copy, kMostText));
     const std::string difference = FirstDifference(there, experiment.text);
@@ -88,10 +92,14 @@ absl::Status OpenExperimentFolder(Files& files, const std::string& dir,
                      "; give --fresh to begin anew there, or another --dir"));
   }
   RETURN_IF_ERROR(files.MakeDirectories(dir + "/runs"));
+  return KeepExperiment(files, dir, experiment);
+}
+
+absl::Status KeepExperiment(Files& files, const std::string& dir, const Experiment& experiment) {
   const nlohmann::ordered_json names = {{"name", experiment.name}, {"file", experiment.path}};
   RETURN_IF_ERROR(
       WriteFileDurably(files, absl::StrCat(dir, "/", kExperimentNames), BytesOf(JsonText(names))));
-  return WriteFileDurably(files, copy, BytesOf(experiment.text));
+  return WriteFileDurably(files, absl::StrCat(dir, "/", kExperimentCopy), BytesOf(experiment.text));
 }
 
 absl::StatusOr<Experiment> ExperimentOfFolder(Files& files, const std::string& dir) {

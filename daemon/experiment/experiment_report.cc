@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/words.h"
+#include "daemon/cli/figures.h"
 #include "daemon/cli/format.h"
 #include "daemon/experiment/report_style.h"
 #include "daemon/experiment/result_table.h"
@@ -26,10 +27,23 @@ std::vector<std::string> SettingNames(const Experiment& experiment) {
 
 std::string RoundText(double value) { return absl::StrFormat("%g", value); }
 
-double RoundOf(const ResultRow& row) { return static_cast<double>(row.version); }
-double TokensOf(const ResultRow& row) { return row.tokens; }
-double BytesSent(const ResultRow& row) { return row.bytes; }
-double SecondsOf(const ResultRow& row) { return row.seconds; }
+using Place = std::optional<double>;
+Place RoundOf(const ResultRow& row) { return static_cast<double>(row.version); }
+Place TokensOf(const ResultRow& row) { return row.tokens; }
+Place BytesSent(const ResultRow& row) { return row.bytes; }
+Place SecondsOf(const ResultRow& row) { return row.seconds; }
+
+// Returns the unit of the runs' losses; "" if they differ, or if only the run's model knows it.
+std::string UnitOf(const std::vector<RunResult>& results) {
+  for (const RunResult& result : results) {
+    if (result.loss_unit != results.front().loss_unit) return "";
+  }
+  return results.empty() ? "" : results.front().loss_unit;
+}
+
+std::string InUnit(const std::string& what, const std::string& unit) {
+  return unit.empty() ? what : absl::StrCat(what, ", ", unit);
+}
 
 std::string TableHtml(const TableText& table, const std::string& caption) {
   std::string html = absl::StrCat("<div class=\"wide\"><table><caption>", HtmlText(caption),
@@ -53,7 +67,7 @@ std::string CurvesHtml(const Experiment& experiment, const std::vector<RunResult
   const struct {
     const char* title;
     const char* label;
-    double (*x)(const ResultRow& row);
+    Place (*x)(const ResultRow& row);
     std::string (*text)(double value);
   } kinds[] = {{"Loss by rounds", "rounds", RoundOf, RoundText},
                {"Loss by tokens", "tokens trained on by all peers", TokensOf, FormatRate},
@@ -65,7 +79,8 @@ std::string CurvesHtml(const Experiment& experiment, const std::vector<RunResult
   }
   absl::StrAppend(&html, "</ul>\n<div class=\"plots\">\n");
   for (const auto& kind : kinds) {
-    BandChart chart{kind.title, kind.label, "validation loss, nats a token", kind.text, {}};
+    BandChart chart{
+        kind.title, kind.label, InUnit("validation loss", UnitOf(results)), kind.text, {}};
     for (const ExperimentSetting& setting : experiment.settings) {
       chart.series.push_back({setting.name, LossBand(results, setting.name, kind.x)});
     }
@@ -74,8 +89,8 @@ std::string CurvesHtml(const Experiment& experiment, const std::vector<RunResult
   return html + "</div>\n";
 }
 
-// Empty if no run knows of parties' own data.
-std::string OwnLossHtml(absl::Span<const SettingRow> table) {
+// Returns an empty text if no run knows the loss on parties' own data.
+std::string OwnLossHtml(absl::Span<const SettingRow> table, const std::string& unit) {
   std::vector<RangeRow> rows;
   for (const SettingRow& row : table) {
     if (row.own_mean.count == 0) continue;
@@ -86,7 +101,7 @@ std::string OwnLossHtml(absl::Span<const SettingRow> table) {
       "<section><h2>The parties' own data</h2>\n<p>Each party's loss on data of its own that is "
       "held out: the bar reaches from the 10th to the 90th percentile of the parties, the dot is "
       "their mean; each is the mean over the seeds.</p>\n<div class=\"plots\"><figure>",
-      RangeChartSvg("Loss on own data", "loss, nats a token", rows), "</figure></div></section>\n");
+      RangeChartSvg("Loss on own data", InUnit("loss", unit), rows), "</figure></div></section>\n");
 }
 
 std::string PartitionsHtml(const std::vector<PartitionPicture>& partitions) {
@@ -123,8 +138,9 @@ std::string DifferencesHtml(const Experiment& experiment) {
 std::string RunsHtml(const std::vector<RunResult>& results) {
   TableText table{{"run", "rounds", "time", "codec", "state digest"}, {}};
   for (const RunResult& result : results) {
-    table.rows.push_back({result.id, RoundText(result.rounds()), FormatSeconds(result.wall_seconds),
-                          result.codec, result.state_digest.substr(0, kShortDigest)});
+    table.rows.push_back({result.id, RoundText(result.rounds()),
+                          KnownText(result.wall_seconds, FormatSeconds), result.codec,
+                          result.state_digest.substr(0, kShortDigest)});
   }
   return absl::StrCat("<section><h2>Runs</h2>\n",
                       TableHtml(table, "Equal digests are equal parameters, bit for bit"),
@@ -141,7 +157,7 @@ std::string RepeatHtml(const Experiment& experiment, const ReportInput& input) {
 }  // namespace
 
 std::vector<BandPoint> LossBand(absl::Span<const RunResult> results, const std::string& setting,
-                                double (*x)(const ResultRow& row)) {
+                                Place (*x)(const ResultRow& row)) {
   struct AtVersion {
     std::vector<double> losses, places;
   };
@@ -151,9 +167,10 @@ std::vector<BandPoint> LossBand(absl::Span<const RunResult> results, const std::
     if (result.setting != setting) continue;
     ++seeds;
     for (const ResultRow& row : result.rows) {
-      if (!row.loss) continue;
+      const Place place = x(row);
+      if (!row.loss || !place) continue;
       versions[row.version].losses.push_back(*row.loss);
-      versions[row.version].places.push_back(x(row));
+      versions[row.version].places.push_back(*place);
     }
   }
   std::vector<BandPoint> band;
@@ -176,7 +193,9 @@ std::string ReportHtml(const Experiment& experiment, const ReportInput& input) {
   if (!input.results.empty() && input.results.front().parameters > 0) {
     absl::StrAppend(&summary, "; ", WithThousands(input.results.front().parameters), " parameters");
   }
-  std::string caption = "Mean and standard deviation over the seeds; losses in nats a token";
+  const std::string unit = UnitOf(input.results);
+  std::string caption = "Mean and standard deviation over the seeds";
+  if (!unit.empty()) absl::StrAppend(&caption, "; losses in ", unit);
   if (experiment.target_loss > 0) {
     absl::StrAppend(&caption, "; the target is a loss of ",
                     absl::StrFormat("%g", experiment.target_loss));
@@ -193,7 +212,7 @@ std::string ReportHtml(const Experiment& experiment, const ReportInput& input) {
       TableHtml(TextOf(table, experiment.target_loss), caption),
       "</section>\n<section><h2>Curves</h2>\n<p>Lines are means over the seeds, bands one standard "
       "deviation to each side.</p>\n",
-      CurvesHtml(experiment, input.results), "</section>\n", OwnLossHtml(table),
+      CurvesHtml(experiment, input.results), "</section>\n", OwnLossHtml(table, unit),
       PartitionsHtml(input.partitions), DifferencesHtml(experiment), RunsHtml(input.results),
       RepeatHtml(experiment, input), "</main></body></html>\n");
 }

@@ -1,10 +1,11 @@
-// The report of an experiment: one HTML file that needs nothing else, neither a network nor a
-// script.
+// Makes the report of an experiment: one HTML file that needs no other files, no network and no
+// scripts.
 //
-// It holds the table, the curves of the loss against rounds, tokens, bytes and time with a band of
-// one standard deviation over the seeds, the parties' spread, who got which data, what each setting
-// changes, the digests, the file itself and how to repeat it. Readable from 390 pixels on, in light
-// and dark, and on paper. Pure functions, any thread.
+// It holds the table of results; the curves of the loss against rounds, tokens, bytes and time,
+// with a band of one standard deviation over the seeds; the spread over the parties; the data of
+// each party; the changes of each setting; the digests; the experiment's file; and the command that
+// repeats the experiment. It is readable from a width of 390 pixels on, in light and dark mode, and
+// on paper. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -26,15 +27,16 @@ struct PartitionPicture {
 struct ReportInput {
   std::vector<RunResult> results;
   std::vector<PartitionPicture> partitions;
-  std::string version;  // of Atoll
-  std::string command;  // that repeats it
+  std::string version;  // the version of Atoll
+  std::string command;  // the command that repeats the experiment
 };
 
 std::string ReportHtml(const Experiment& experiment, const ReportInput& input);
 
-// What the loss of a setting is over its seeds, at every version whose loss all of them know; `x`
-// gives a version's place on the axis, of which the mean is taken.
+// Returns the mean loss of a setting over its seeds, with its spread, at every version for which
+// all seeds have a loss and a position on the x axis. `x` returns the position of a row; the mean
+// over the seeds is used.
 std::vector<BandPoint> LossBand(absl::Span<const RunResult> results, const std::string& setting,
-                                double (*x)(const ResultRow& row));
+                                std::optional<double> (*x)(const ResultRow& row));
 
 }  // namespace atolld

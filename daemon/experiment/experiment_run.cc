@@ -37,6 +37,7 @@
 #include "daemon/experiment/experiment_file.h"
 #include "daemon/experiment/experiment_folder.h"
 #include "daemon/experiment/experiment_parties.h"
+#include "daemon/experiment/experiment_record.h"
 #include "daemon/experiment/experiment_report.h"
 #include "daemon/experiment/lab_topology.h"
 #include "daemon/experiment/local_launcher.h"
@@ -64,8 +65,8 @@ std::vector<std::string> NamesOf(const Experiment& experiment) {
   return names;
 }
 
-// Every setting with every seed: all settings come to their first seed before any to its second, so
-// that an experiment that is ended early can be compared.
+// Plans every setting with every seed. All settings get their first seed before any gets its
+// second, so that an experiment that is ended early can be compared.
 absl::StatusOr<std::vector<RunPlan>> PlanAll(const Experiment& experiment,
                                              ExperimentParties* parties) {
   std::vector<RunPlan> plans;
@@ -95,8 +96,8 @@ absl::Status CheckInLab(const Experiment& experiment, const std::vector<RunPlan>
   if (experiment.links.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(experiment.path,
-                     ": the lab is for the lines of [links], and there is none; write it, or take "
-                     "--in local"));
+                     ": the lab is for the lines of [links], and the file has no such section; "
+                     "write it, or take --in local"));
   }
   for (const RunPlan& plan : plans) {
     if (MostPeersOf(plan) <= kMostLabPeers) continue;
@@ -108,7 +109,8 @@ absl::Status CheckInLab(const Experiment& experiment, const std::vector<RunPlan>
   return Annotate(CheckLab(), "--in lab");
 }
 
-// Whether this machine can run them there, and whether there is what they ask for.
+// Checks whether this machine can run them in this place, and whether everything that they need
+// exists.
 absl::Status CheckPlace(const Experiment& experiment, const std::string& place,
                         const std::vector<RunPlan>& plans) {
   if (place == "compose") return CheckContainers(experiment, plans);
@@ -116,13 +118,13 @@ absl::Status CheckPlace(const Experiment& experiment, const std::string& place,
     if (plan.keys.faults.cut_every <= absl::ZeroDuration()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(experiment.path,
-                     ": [faults] cut_every cuts the network of containers, and processes of "
-                     "one machine have none to cut; kill_every and pause_every work here"));
+                     ": [faults] cut_every cuts the network of containers, and processes of one "
+                     "machine have no network to cut; kill_every and pause_every work here"));
   }
   return place == "lab" ? CheckInLab(experiment, plans) : absl::OkStatus();
 }
 
-// The results of the runs that are finished, written whenever one is added.
+// The results of the finished runs, written whenever one is added.
 class ResultKeeper {
  public:
   ResultKeeper(Files& files, std::string dir, const Experiment& experiment,
@@ -161,7 +163,7 @@ class ResultKeeper {
   std::set<size_t> taken_;
 };
 
-// What is seen of an experiment while it runs.
+// The display of an experiment while it runs.
 class ExperimentView {
  public:
   ExperimentView(FILE* out, const std::string& name)
@@ -173,8 +175,7 @@ class ExperimentView {
     if (screen_ != nullptr) {
       screen_->PrintAbove(line);
     } else {
-      PrintLine(out_, line);
-      std::fflush(out_);
+      said_.Say(line);
     }
   }
 
@@ -218,11 +219,12 @@ class ExperimentView {
   FILE* const out_;
   const std::string name_;
   const Terminal terminal_;
+  SaidLines said_{out_};
   std::unique_ptr<LiveScreen> screen_;
   double next_told_ = 0;
 };
 
-// True: somebody wants it to end before its time.
+// Returns true if a signal asked it to end early.
 bool WorkOff(RunQueue* queue, ResultKeeper* results, ExperimentView* view) {
   SignalWaiter signals;
   Waker waker;
@@ -245,7 +247,7 @@ bool WorkOff(RunQueue* queue, ResultKeeper* results, ExperimentView* view) {
   }
 }
 
-// What begins it, or goes on with it.
+// Returns the command that begins or continues it.
 std::string CommandOf(const Experiment& experiment, const std::string& file,
                       const std::string& place, const std::string& dir) {
   std::vector<std::string> command = {"atoll", "experiment", "run", file, "--dir", dir};
@@ -265,7 +267,7 @@ absl::Status WriteReport(Files& files, const Experiment& experiment, const std::
   return WriteFileDurably(files, out, BytesOf(ReportHtml(experiment, input)));
 }
 
-// The end of both verbs: the table, for people or as JSON.
+// The end of both verbs: prints the table, for people or as JSON.
 void TellResults(const Experiment& experiment, const std::vector<RunResult>& results,
                  const std::string& dir, const std::string& report, bool json) {
   const std::vector<SettingRow> table =
@@ -313,13 +315,29 @@ absl::StatusOr<std::unique_ptr<RunLauncher>> LauncherFor(Files& files, const Exp
       place == "lab" ? experiment.links : std::vector<LinkKeys>());
 }
 
-// From the checked file to the report. The folder is ours.
-int WorkIn(PosixFiles& files, const Experiment& experiment, const std::string& dir,
+// Returns the runs to make in this folder, after its record has taken the runs and the data.
+// `experiment` gets the ids of its runs.
+absl::StatusOr<std::vector<RunPlan>> PlanIn(PosixFiles& files, const std::string& dir, FILE* out,
+                                            Experiment* experiment, ExperimentParties* parties) {
+  ASSIGN_OR_RETURN(ExperimentRecord record, ReadRecord(files, dir));
+  experiment->begun = IdsOf(record);
+  ASSIGN_OR_RETURN(const std::vector<RunPlan> undealt, PlanAll(*experiment, nullptr));
+  RETURN_IF_ERROR(TakeData(files, dir, undealt, &record));
+  if (experiment->has_partition()) PrintLine(out, "making the parties' data ...");
+  ASSIGN_OR_RETURN(std::vector<RunPlan> plans, PlanAll(*experiment, parties));
+  for (const std::string& note : parties->notes()) PrintLine(out, absl::StrCat("note: ", note));
+  RETURN_IF_ERROR(TakeRuns(files, dir, *experiment, plans, &record));
+  RETURN_IF_ERROR(WriteRecord(files, dir, record));
+  RETURN_IF_ERROR(KeepExperiment(files, dir, *experiment));
+  return plans;
+}
+
+// Works from the checked file to the report. This process holds the folder.
+int WorkIn(PosixFiles& files, Experiment experiment, const std::string& dir,
            const ExperimentRunOptions& options, const std::string& place) {
   FILE* const out = options.json ? stderr : stdout;
   ExperimentParties parties(files, dir);
-  if (experiment.has_partition()) PrintLine(out, "making the parties' data ...");
-  const absl::StatusOr<std::vector<RunPlan>> plans = PlanAll(experiment, &parties);
+  const absl::StatusOr<std::vector<RunPlan>> plans = PlanIn(files, dir, out, &experiment, &parties);
   if (!plans.ok()) return Report(plans.status());
   const absl::StatusOr<std::unique_ptr<RunLauncher>> launcher =
       LauncherFor(files, experiment, dir, place, *plans);
@@ -349,7 +367,7 @@ int WorkIn(PosixFiles& files, const Experiment& experiment, const std::string& d
   return kFailed;
 }
 
-// The folder of an experiment that is named by it, or by its file.
+// Returns the folder of an experiment that is given by the folder or by its file.
 absl::StatusOr<std::string> FolderOfSource(const std::string& source) {
   std::error_code error;
   if (std::filesystem::is_directory(source, error)) return AbsoluteDir(source);
@@ -395,7 +413,10 @@ int RunExperiment(const ExperimentRunOptions& options) {
   if (!made.ok()) return Report(made);
   const absl::StatusOr<FolderLock> lock = FolderLock::Take(dir);
   if (!lock.ok()) return Report(lock.status());
-  const absl::Status opened = OpenExperimentFolder(files, dir, *experiment, options.fresh);
+  const bool anew = options.fresh || !files.Exists(absl::StrCat(dir, "/", kExperimentCopy));
+  absl::Status opened = OpenExperimentFolder(files, dir, *experiment, options.fresh);
+  // Before anything can fail: what is then mended in the file is no other experiment.
+  if (opened.ok() && anew) opened = WriteRecord(files, dir, ExperimentRecord());
   if (!opened.ok()) return Report(opened);
   return WorkIn(files, *experiment, dir, options, place);
 }

@@ -1,8 +1,9 @@
-// `atoll experiment run` and `atoll experiment report`: an experiment from its file to its report.
+// `atoll experiment run` and `atoll experiment report`: execute an experiment, and write its
+// report.
 //
-// The folder that it works in holds all that it needs to go on: started again with the same file
-// and folder, it skips the runs that are finished and goes on with the others, however it ended. It
-// leaves nothing running.
+// The experiment's folder holds everything that is needed to continue. If `atoll experiment run` is
+// called again with the same file and folder, it skips the finished runs and continues with the
+// others, even after a crash. When it ends, it leaves no process running.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +17,30 @@ namespace atolld {
 
 struct ExperimentRunOptions {
   std::string file;
-  std::string dir;    // empty: ./NAME-experiment
-  std::string place;  // "local", "lab", "compose"; empty: as the file says
-  uint32_t jobs = 0;  // at once; 0: as the file says
+  std::string dir;    // the experiment's folder; if empty, ./NAME-experiment
+  std::string place;  // "local", "lab" or "compose"; if empty, as in the file
+  uint32_t jobs = 0;  // the number of runs at once; 0 means as in the file
   bool fresh = false;
   bool json = false;
 };
 
-// Returns the exit code: 0 all runs are finished, 1 some are not, 2 the call or the file is wrong.
-// Once a process.
+// Returns the exit code: 0 if all runs are finished, 1 if some are not, 2 if the call or the file
+// is wrong. Blocks until then. Call it once in a process.
 int RunExperiment(const ExperimentRunOptions& options);
 
 struct ExperimentReportOptions {
-  std::string source;  // the file, whose folder is ./NAME-experiment, or the folder
-  std::string out;     // empty: report.html in the folder
+  // The folder of an experiment, or its file, whose folder is ./NAME-experiment.
+  std::string source;
+  std::string out;  // the file to write; if empty, report.html in the folder
   bool json = false;
 };
 int ReportOnExperiment(const ExperimentReportOptions& options);
 
-// How many of these runs fit a machine at once, at least 1: by the threads that the peers of the
-// largest one have, and by their memory.
+// Returns how many of these runs a machine can execute at once, at least 1. It depends on the
+// threads and the memory that the peers of the largest run need.
 size_t RunsAtOnce(const std::vector<RunPlan>& plans, const ProcessLimits& limits);
 
-// "dirichlet-experiment" in the working directory, absolute.
+// Returns the absolute path of the folder NAME-experiment in the working directory.
 std::string DefaultExperimentFolder(const std::string& name);
 
 }  // namespace atolld

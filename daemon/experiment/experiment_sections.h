@@ -1,7 +1,8 @@
-// The keys that an experiment's file has beside a run's: which there are, what they take, and how
-// they are read.
+// The keys that only an experiment's file has, besides those of a run's config: their names, their
+// legal values, and how they are read.
 //
-// Pure functions, any thread; a field borrows what it was made for.
+// A field points into the object that it was made for, which must outlive it. Pure. May be called
+// from any thread.
 #pragma once
 
 #include <string>
@@ -19,20 +20,24 @@ struct ExperimentField {
   FieldValue value;
 };
 
-// Of [experiment], without name and seeds, and whether settings may change them.
-std::vector<ExperimentField> FileFields(Experiment& experiment);   // no setting may
-std::vector<ExperimentField> SettingFields(ExperimentKeys& keys);  // settings may
-std::vector<ExperimentField> LinkFields(LinkKeys& link);           // of a line of [links]
+// FileFields returns the keys of [experiment] that no setting may change, except name and seeds.
+// SettingFields returns the keys of [experiment] and [faults] that a setting may change. LinkFields
+// returns the keys of a line of [links].
+std::vector<ExperimentField> FileFields(Experiment& experiment);
+std::vector<ExperimentField> SettingFields(ExperimentKeys& keys);
+std::vector<ExperimentField> LinkFields(LinkKeys& link);
 
-// The sections that only an experiment has.
+// Returns the names of the sections that only an experiment's file has.
 const std::vector<std::string>& ExperimentSections();
 
-// INVALID_ARGUMENT with the change's place: there is no such key, or it is none that a setting may
-// change, and what is instead. The value is not looked at.
+// Fails with INVALID_ARGUMENT if the changed key does not exist or if a setting may not change it.
+// The message begins with the place of the change and says what to use instead. Does not check the
+// value.
 absl::Status CheckChange(const SettingChange& change);
 
-// Gives the field that the change names its value. INVALID_ARGUMENT with the change's place: there
-// is none, and which is nearest, or it does not take the value.
+// Assigns the value of the change to the field that it names. Fails with INVALID_ARGUMENT if there
+// is no such field or if the value is not legal. The message begins with the place of the change
+// and, if there is no such field, gives the nearest name.
 absl::Status AssignField(const std::vector<ExperimentField>& fields, const SettingChange& change);
 
 }  // namespace atolld

@@ -8,9 +8,9 @@
 namespace atolld {
 namespace {
 
-// What no process of one machine fills: a line that [links] does not limit.
+// A rate that no process of one machine can fill, for a line that [links] does not limit.
 constexpr char kOpenRate[] = "10Gbit";
-// The longest that a packet waits before a line, as in containers (configs/docker/entrypoint).
+// The longest wait of a packet before a line, as in containers (configs/docker/entrypoint).
 constexpr char kQueue[] = "200ms";
 
 std::string RateOr(uint64_t bytes_per_second) {

@@ -88,8 +88,8 @@ std::optional<LaunchEnd> LocalLauncher::Ended(size_t run) {
   pids_.erase(found);
   if (!exit->by_signal && exit->code == 0 && Finished(run)) return LaunchEnd{true, ""};
   const std::string log = Paths(run).log;
-  return LaunchEnd{false, absl::StrCat("`atoll local` ", Describe(*exit), ": ", LastLineOf(log),
-                                       " (", log, ")")};
+  return LaunchEnd{false, absl::StrCat("`atoll local` ", Describe(*exit), ": ",
+                                       ReasonIn(TailOfLog(log)), " (", log, ")")};
 }
 
 uint64_t LocalLauncher::Round(size_t run) { return NewestRound(TailOfLog(Paths(run).log)); }

@@ -1,7 +1,8 @@
-// LocalLauncher: runs an experiment's runs as `atoll local`, a child process each.
+// LocalLauncher: executes each run of an experiment as a child process, `atoll local`.
 //
-// A child ends in order when this process dies, however it dies (process.h); what it leaves is gone
-// on with. One thread; only Start touches the disk for more than a look.
+// If this process dies for any reason, the children end in order (process.h), and the next start
+// continues the runs from the state that they left. Nothing blocks, except that Start writes to the
+// disk and the other calls read it for a moment. Used by one thread.
 #pragma once
 
 #include <map>
@@ -17,11 +18,11 @@ namespace atolld {
 
 class LocalLauncher : public RunLauncher {
  public:
-  // `program`: the path of atoll. `lab_links`: not empty: each run is in a lab of its own, with
-  // these lines.
+  // `program` is the path of atoll. If `lab_links` is not empty, each run is executed in a lab of
+  // its own with these lines.
   LocalLauncher(Files& files, std::string dir, std::string program, std::vector<RunPlan> plans,
                 std::vector<LinkKeys> lab_links);
-  ~LocalLauncher() override;  // kills what still runs
+  ~LocalLauncher() override;  // kills the children that still run
 
   bool Finished(size_t run) override;
   bool Busy(size_t run) override;
@@ -30,7 +31,7 @@ class LocalLauncher : public RunLauncher {
   uint64_t Round(size_t run) override;
   void Stop(size_t run) override;
 
-  // The command that runs it: a person may type it too.
+  // Returns the command that executes the run. A user may also type it.
   std::vector<std::string> CommandOf(size_t run) const;
 
  private:

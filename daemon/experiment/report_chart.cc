@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "compression/base/names.h"
+#include "compression/base/number_words.h"
 #include "compression/base/terminal.h"
 #include "daemon/cli/chart.h"
 #include "daemon/cli/format.h"
@@ -18,7 +19,8 @@ namespace {
 constexpr double kWide = 360, kHigh = 270;
 constexpr double kLeftEdge = 56, kRightEdge = 14, kTopEdge = 30, kBottomEdge = 46;
 constexpr int kYTicks = 5, kXTicks = 4;
-constexpr double kRowHigh = 40;        // of a chart of ranges
+constexpr double kRowHigh = 40;  // of a chart of ranges
+constexpr double kRangeLeft = 14;
 constexpr size_t kMostNameShown = 44;  // characters of a setting's name in one
 constexpr size_t kColours = 8, kDashes = 4;
 
@@ -28,8 +30,12 @@ struct Axis {
   double At(double value) const { return (value - low) / (high - low); }
 };
 
-// From the first round number below to the first above; of nothing, 0 to 1.
-Axis AxisOver(const std::vector<double>& values, int ticks) {
+// Returns the axis from the first round number below the values to the first above; 0 to 1 without
+// values.
+Axis AxisOver(std::vector<double> values, int ticks) {
+  values.erase(std::remove_if(values.begin(), values.end(),
+                              [](double value) { return !std::isfinite(value); }),
+               values.end());
   if (values.empty()) return {};
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   double low = *least, high = *most;
@@ -83,12 +89,16 @@ std::string Axes(const BandChart& chart, const Axis& x_axis, const Axis& y_axis)
   return svg;
 }
 
-// The band, and the line upon it.
-std::string CurveSvg(const BandSeries& series, size_t index, const Axis& x_axis,
-                     const Axis& y_axis) {
+bool IsDrawn(const BandPoint& point) {
+  return std::isfinite(point.x) && std::isfinite(point.mean) && std::isfinite(point.spread);
+}
+
+// Draws the band, and the line on it, for points that are all finite.
+std::string PieceSvg(absl::Span<const BandPoint> points, const std::string& name, size_t index,
+                     const Axis& x_axis, const Axis& y_axis) {
   std::string line, above, below;
   bool spread = false;
-  for (const BandPoint& point : series.points) {
+  for (const BandPoint& point : points) {
     const double x = XAt(x_axis, point.x);
     absl::StrAppendFormat(&line, "%s%.1f %.1f", line.empty() ? "M" : "L", x,
                           YAt(y_axis, point.mean));
@@ -103,7 +113,41 @@ std::string CurveSvg(const BandSeries& series, size_t index, const Axis& x_axis,
     svg = absl::StrCat("<path class=\"band ", SeriesClass(index), "\" d=\"", above, below, "Z\"/>");
   }
   return absl::StrCat(svg, "<path class=\"line ", SeriesClass(index), "\" d=\"", line, "\"><title>",
-                      HtmlText(series.name), "</title></path>\n");
+                      HtmlText(name), "</title></path>\n");
+}
+
+// Draws the pieces between points that are not finite, and a cross for each of those.
+std::string CurveSvg(const BandSeries& series, size_t index, const Axis& x_axis,
+                     const Axis& y_axis) {
+  std::string svg;
+  const absl::Span<const BandPoint> points = series.points;
+  size_t begin = 0;
+  for (size_t i = 0; i <= points.size(); ++i) {
+    if (i < points.size() && IsDrawn(points[i])) continue;
+    svg += PieceSvg(points.subspan(begin, i - begin), series.name, index, x_axis, y_axis);
+    begin = i + 1;
+    if (i == points.size() || !std::isfinite(points[i].x)) continue;
+    const double x = XAt(x_axis, points[i].x);
+    absl::StrAppendFormat(
+        &svg, "<path class=\"line %s\" d=\"M%.1f %gl8 8m0 -8l-8 8\"><title>%s: %s</title></path>\n",
+        SeriesClass(index), x - 4, kTopEdge, HtmlText(series.name), NumberText(points[i].mean, 4));
+  }
+  return svg;
+}
+
+// Draws the bar and its dot, or the words in their place.
+std::string RangeSvg(const RangeRow& row, size_t index, double y,
+                     const std::function<double(double)>& at) {
+  if (!std::isfinite(row.low) || !std::isfinite(row.middle) || !std::isfinite(row.high)) {
+    return absl::StrFormat("<text x=\"%g\" y=\"%g\">%s, mean %s, %s</text>\n", kRangeLeft, y + 30,
+                           NumberText(row.low, 4), NumberText(row.middle, 4),
+                           NumberText(row.high, 4));
+  }
+  return absl::StrFormat(
+      "<path class=\"range s%d\" d=\"M%.1f %gH%.1f\"/>"
+      "<circle class=\"dot s%d\" cx=\"%.1f\" cy=\"%g\" r=\"5\"/>\n",
+      index % kColours, at(row.low), y + 26, at(row.high), index % kColours, at(row.middle),
+      y + 26);
 }
 
 }  // namespace
@@ -145,9 +189,9 @@ std::string RangeChartSvg(const std::string& title, const std::string& x_label,
                           absl::Span<const RangeRow> rows) {
   const double high = kTopEdge + kRowHigh * static_cast<double>(rows.size()) + kBottomEdge;
   std::vector<double> values;
-  for (const RangeRow& row : rows) values.insert(values.end(), {row.low, row.high});
+  for (const RangeRow& row : rows) values.insert(values.end(), {row.low, row.middle, row.high});
   const Axis axis = AxisOver(values, kXTicks);
-  const double left = 14;
+  const double left = kRangeLeft;
   const auto at = [&](double value) { return left + axis.At(value) * (kWide - left - kRightEdge); };
   std::string svg = Head(title, high);
   for (const double tick : axis.ticks) {
@@ -162,12 +206,9 @@ std::string RangeChartSvg(const std::string& title, const std::string& x_label,
   for (size_t i = 0; i < rows.size(); ++i) {
     const RangeRow& row = rows[i];
     const double y = kTopEdge + kRowHigh * static_cast<double>(i);
-    absl::StrAppendFormat(
-        &svg,
-        "<text x=\"%g\" y=\"%g\">%s</text><path class=\"range s%d\" d=\"M%.1f %gH%.1f\"/>"
-        "<circle class=\"dot s%d\" cx=\"%.1f\" cy=\"%g\" r=\"5\"/>\n",
-        left, y + 14, HtmlText(CutToWidth(row.name, kMostNameShown, Charset::kUnicode)),
-        i % kColours, at(row.low), y + 26, at(row.high), i % kColours, at(row.middle), y + 26);
+    absl::StrAppendFormat(&svg, "<text x=\"%g\" y=\"%g\">%s</text>", left, y + 14,
+                          HtmlText(CutToWidth(row.name, kMostNameShown, Charset::kUnicode)));
+    svg += RangeSvg(row, i, y, at);
   }
   absl::StrAppendFormat(&svg, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">%s</text>\n",
                         kWide / 2, high - 10, HtmlText(x_label));

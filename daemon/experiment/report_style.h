@@ -1,5 +1,5 @@
-// The style sheet of an experiment's report: the dashboard's look (daemon/web/page/page.css), the
-// colours of series, and what paper needs.
+// The style sheet of an experiment's report: the look of the dashboard (daemon/web/page/page.css),
+// the colours of series, and rules for printing.
 #pragma once
 
 namespace atolld {

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/number_words.h"
+#include "daemon/cli/figures.h"
 #include "daemon/cli/format.h"
 
 namespace atolld {
@@ -17,6 +19,11 @@ using CellText = std::function<std::string(double)>;
 
 std::string CellOf(const MeanAndSpread& figure, const CellText& text) {
   if (figure.count == 0) return "-";
+  if (figure.not_finite > 0) {
+    const std::string word = NumberText(figure.mean, 0);
+    if (figure.not_finite == figure.count) return word;
+    return absl::StrCat(word, " (", figure.not_finite, " of ", figure.count, ")");
+  }
   if (figure.count == 1) return text(figure.mean);
   return absl::StrCat(text(figure.mean), " ± ", text(figure.spread));
 }
@@ -24,7 +31,6 @@ std::string CellOf(const MeanAndSpread& figure, const CellText& text) {
 std::string FourDigits(double value) { return absl::StrFormat("%.4f", value); }
 std::string TwoDigits(double value) { return absl::StrFormat("%.2f", value); }
 std::string OneDigit(double value) { return absl::StrFormat("%.1f", value); }
-std::string Percent(double value) { return absl::StrFormat("%.1f %%", 100 * value); }
 std::string CountText(double value) { return FormatRate(value); }
 
 struct Column {
@@ -47,16 +53,17 @@ std::vector<Column> Columns() {
       {"epsilon", "epsilon", &SettingRow::epsilon, TwoDigits, false},
       {"tokens", "tokens", &SettingRow::tokens, CountText, false},
       {"sent", "bytes", &SettingRow::bytes, FormatBytes, false},
-      {"utilisation", "utilisation", &SettingRow::utilisation, Percent, false},
-      {"least busy", "least_busy", &SettingRow::least_busy, Percent, false},
+      {"utilisation", "utilisation", &SettingRow::utilisation, FormatPercent, false},
+      {"least busy", "least_busy", &SettingRow::least_busy, FormatPercent, false},
       {"time", "wall_seconds", &SettingRow::wall_seconds, FormatSeconds, false},
   };
 }
 
 Json JsonOf(const MeanAndSpread& figure) {
   if (figure.count == 0) return nullptr;
-  Json json = {{"mean", figure.mean}, {"spread", nullptr}, {"seeds", figure.count}};
-  if (figure.count > 1) json["spread"] = figure.spread;
+  Json json = {{"mean", FigureJson(figure.mean)}, {"spread", nullptr}, {"seeds", figure.count}};
+  if (figure.count > 1) json["spread"] = FigureJson(figure.spread);
+  if (figure.not_finite > 0) json["not_finite"] = figure.not_finite;
   return json;
 }
 
@@ -71,7 +78,7 @@ MeanAndSpread Over(const std::vector<const RunResult*>& results,
 }
 
 void FillTarget(const std::vector<const RunResult*>& results, double target, SettingRow* row) {
-  const auto reached = [&](const std::function<double(const ResultRow&)>& figure) {
+  const auto reached = [&](const std::function<std::optional<double>(const ResultRow&)>& figure) {
     return Over(results, [&](const RunResult& result) -> std::optional<double> {
       const ResultRow* const at = result.Reaching(target);
       if (at == nullptr) return std::nullopt;
@@ -89,7 +96,10 @@ MeanAndSpread Summarise(absl::Span<const double> values) {
   MeanAndSpread made;
   made.count = values.size();
   if (values.empty()) return made;
-  for (const double value : values) made.mean += value;
+  for (const double value : values) {
+    made.mean += value;
+    made.not_finite += std::isfinite(value) ? 0 : 1;
+  }
   made.mean /= static_cast<double>(values.size());
   if (values.size() < 2) return made;
   double squares = 0;
@@ -121,8 +131,8 @@ std::vector<SettingRow> MakeTable(const std::vector<std::string>& settings, size
     row.utilisation =
         Over(own, [](const RunResult& result) { return result.Mean(&ResultRow::utilisation); });
     row.least_busy = Over(own, [](const RunResult& result) { return result.least_busy; });
-    row.tokens = Over(own, [](const RunResult& result) { return result.tokens(); });
-    row.bytes = Over(own, [](const RunResult& result) { return result.bytes(); });
+    row.tokens = newest(&ResultRow::tokens);
+    row.bytes = newest(&ResultRow::bytes);
     row.wall_seconds = Over(own, [](const RunResult& result) { return result.wall_seconds; });
     if (target_loss > 0) FillTarget(own, target_loss, &row);
     table.push_back(std::move(row));

@@ -1,5 +1,6 @@
-// What the log of a run of an experiment tells, and whether the run has left what a result is made
-// of. Blocking; any thread.
+// Reads the log of an experiment's run, and checks that the run has left the files from which a
+// result is made. TailOfLog, LastLineOf and IsFinishedRun block; the others are pure. May be called
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,20 @@
 
 namespace atolld {
 
-// The end of a log, from the beginning of a line on; "": there is none.
+// Returns the last lines of a log, or an empty text if there is no log.
 std::string TailOfLog(const std::string& path);
 std::string LastLineOf(const std::string& path);
 
-// The newest round that a log of `atoll local` or `atoll run watch` tells of; 0: none.
+// Returns, in one line, why the `atoll local` that wrote this log failed. It is the reason that
+// `atoll local` printed at its end (see kWhyItEnded), with the last line of output that it quotes
+// below. If there is no such reason, it is the last line that is not a hint about what to do next.
+// Empty if the log is empty.
+std::string ReasonIn(absl::string_view log);
+
+// Returns the newest round in a log of `atoll local` or `atoll run watch`; 0 if there is none.
 uint64_t NewestRound(absl::string_view log);
 
-// Its report is of a sealed run, and its figures are there.
+// Returns true if the report of the run says that it was sealed, and if its figures exist.
 bool IsFinishedRun(Files& files, const RunPaths& paths);
 
 }  // namespace atolld

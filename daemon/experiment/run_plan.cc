@@ -1,5 +1,6 @@
 #include "daemon/experiment/run_plan.h"
 
+#include <algorithm>
 #include <variant>
 #include <vector>
 
@@ -30,7 +31,7 @@ ConfigOverride OverrideOf(const SettingChange& change) {
   return made;
 }
 
-// The keys of this setting, with the place of each that somebody may have to mend.
+// Returns the keys of this setting, with the place of each that a user may have to correct.
 absl::StatusOr<ExperimentKeys> KeysOf(const Experiment& experiment,
                                       const ExperimentSetting& setting) {
   ExperimentKeys keys = experiment.keys;
@@ -41,7 +42,7 @@ absl::StatusOr<ExperimentKeys> KeysOf(const Experiment& experiment,
   return keys;
 }
 
-// Where the setting, or the file, says a key.
+// Returns the place at which the setting, or the file, gives a key.
 std::string PlaceOfKey(const Experiment& experiment, const ExperimentSetting& setting,
                        const std::string& name) {
   for (const SettingChange& change : setting.changes) {
@@ -82,7 +83,7 @@ absl::StatusOr<PartitionSettings> PartitionOf(const Experiment& experiment,
   return ParsePartition(sections);
 }
 
-// Who takes part in one run, and where their data is.
+// The peers of one run, and the location of their data.
 class Placement {
  public:
   Placement(const Experiment& experiment, const ExperimentSetting& setting, const RunPlan& plan,
@@ -121,13 +122,13 @@ class Placement {
     if (keys.hosts != 0) {
       if (!ramp->empty()) {
         return Wrong("experiment.ramp",
-                     "a ramp is of peers that are parties themselves; leave out hosts");
+                     "a ramp needs peers that are parties themselves; leave out hosts");
       }
       if (parties_ == 0) return Wrong("experiment.hosts", "hosts need parties: say how many");
       if (parties_ % keys.hosts != 0) {
         return Wrong("experiment.hosts",
                      absl::StrCat("hosts must divide the ", parties_, " parties, and ", keys.hosts,
-                                  " does not: each hosts as many"));
+                                  " does not: each hosts the same number"));
       }
       Set("parties", "hosted", int64_t{parties_ / keys.hosts});
       Set("run", "peers", int64_t{keys.hosts});
@@ -151,6 +152,20 @@ class Placement {
   std::vector<ConfigOverride> overrides_;
 };
 
+// Returns the id that the run has in the experiment's folder; for a new run, one that no other has
+// there.
+std::string IdOf(const Experiment& experiment, size_t index, uint64_t seed) {
+  const std::string& setting = experiment.settings[index].name;
+  const auto known = experiment.begun.find({setting, seed});
+  if (known != experiment.begun.end()) return known->second;
+  for (size_t number = index + 1;; number += experiment.settings.size()) {
+    std::string id = absl::StrFormat("%02d-%s-seed-%d", number, PathName(setting), seed);
+    const bool taken = std::any_of(experiment.begun.begin(), experiment.begun.end(),
+                                   [&id](const auto& run) { return run.second == id; });
+    if (!taken) return id;
+  }
+}
+
 absl::Status CheckSpeeds(const Experiment& experiment, const ExperimentSetting& setting,
                          const RunPlan& plan) {
   const auto wrong = [&](absl::string_view what) {
@@ -160,7 +175,7 @@ absl::Status CheckSpeeds(const Experiment& experiment, const ExperimentSetting& 
   const absl::StatusOr<std::vector<double>> speeds = ParseSpeeds(plan.keys.speeds);
   if (!speeds.ok()) return wrong(speeds.status().message());
   if (speeds->empty() || CanBeSlower(plan.config.model.kind)) return absl::OkStatus();
-  return wrong(absl::StrCat("speeds are of atoll-worker and the stub, and a model of kind '",
+  return wrong(absl::StrCat("speeds are for atoll-worker and the stub, and a model of kind '",
                             plan.config.model.kind, "' has another worker"));
 }
 
@@ -177,7 +192,7 @@ absl::StatusOr<RunPlan> PlanRun(const Experiment& experiment, size_t index, uint
   RunPlan plan;
   plan.setting = index;
   plan.seed = seed;
-  plan.id = absl::StrFormat("%02d-%s-seed-%d", index + 1, PathName(setting.name), seed);
+  plan.id = IdOf(experiment, index, seed);
   ASSIGN_OR_RETURN(plan.keys, KeysOf(experiment, setting));
   if (experiment.has_partition()) {
     ASSIGN_OR_RETURN(plan.partition, PartitionOf(experiment, setting, plan.keys, seed));

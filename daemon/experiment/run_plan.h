@@ -1,7 +1,8 @@
-// PlanRun: what one setting with one seed is as a run's config.
+// PlanRun: makes the config of a run from one setting and one seed of an experiment.
 //
-// Law: every error is one line "FILE:LINE: what is wrong; what would be right", where the line is
-// that of the experiment's file. Any thread; it looks at the files that the config names.
+// Law: every error is one line "FILE:LINE: what is wrong; what would be right", with the line in
+// the experiment's file. It looks at the files that the config names, and blocks. May be called
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +16,30 @@
 
 namespace atolld {
 
-// What the partition of a run has made.
+// The files that the partition of a run has made.
 struct PartyData {
-  std::string path;        // of every party, with a place for its number; of hosts: the folder
-  std::string validation;  // that all evaluate on; empty: none
+  // The parties' files, with "{peer}" for the number; with hosts, the folder.
+  std::string path;
+  std::string validation;  // the file on which all evaluate; empty if there is none
   uint32_t parties = 0;
 };
 
-// One setting with one seed.
+// The plan for one setting with one seed.
 struct RunPlan {
   size_t setting = 0;
   uint64_t seed = 1;
-  std::string id;  // of the run and of its folder: "03-fedprox-seed-2"
-  Config config;   // what `atoll local` is given
+  std::string id;  // the id of the run and of its folder: "03-fedprox-seed-2"
+  Config config;   // the config that `atoll local` gets
   ExperimentKeys keys;
   std::optional<PartitionSettings> partition;
 };
 
-// `data`: what was made of the run's partition; nothing: it is not made yet, and the whole data
-// stands for the parties'.
+// `data` holds the files of the run's partition. If it is not set because the partition is not made
+// yet, the plan uses the whole data in their place.
 absl::StatusOr<RunPlan> PlanRun(const Experiment& experiment, size_t setting, uint64_t seed,
                                 const std::optional<PartyData>& data);
 
-// The most peers that it has at any time.
+// Returns the largest number of peers that the run has at any time.
 uint32_t MostPeersOf(const RunPlan& plan);
 
 }  // namespace atolld

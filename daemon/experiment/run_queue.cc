@@ -9,7 +9,7 @@
 
 namespace atolld {
 
-// Below this share of the work a pace says nothing.
+// Below this share of the work the pace is not known.
 constexpr double kLeastShare = 0.005;
 
 std::string NameOf(const QueuedRun& run) { return absl::StrCat(run.setting, ", seed ", run.seed); }

@@ -1,9 +1,8 @@
-// RunQueue: the runs of an experiment, as many at once as fit, each until it has ended.
+// RunQueue: executes the runs of an experiment, up to a given number of them at once.
 //
-// How a run is started is a launcher's affair, so that tests bring their own. Law: a run that is
-// finished is never started; one that cannot be started yet, because an earlier process of it is
-// still ending, waits; a run that fails does not keep the others from going on. One thread; nothing
-// blocks.
+// Runs are started through a RunLauncher, which tests replace. Law: a finished run is never started
+// again. A run waits while a process of its last start is still ending. If a run fails, the others
+// continue. Nothing blocks. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +18,28 @@ struct QueuedRun {
   std::string id;
   std::string setting;
   uint64_t seed = 0;
-  uint64_t rounds = 1;  // what its share of the work is measured in
+  uint64_t rounds = 1;  // the run's share of all work is measured by its rounds
 };
 
-// How a run's process has ended.
+// The end of a run's process.
 struct LaunchEnd {
-  bool finished = false;  // sealed, with its report
-  std::string why;        // one line; empty if finished
+  bool finished = false;  // true if the run is sealed and has its report
+  std::string why;        // why it is not finished, in one line; empty if it is
 };
 
 class RunLauncher {
  public:
   virtual ~RunLauncher() = default;
-  // The run was finished before.
+  // Returns true if an earlier start has finished the run.
   virtual bool Finished(size_t run) = 0;
-  // An earlier process still works on it.
+  // Returns true if a process of an earlier start still works on the run.
   virtual bool Busy(size_t run) = 0;
   virtual absl::Status Start(size_t run) = 0;
-  // Nothing: it goes on.
+  // Returns how the run's process has ended, or nullopt while it runs.
   virtual std::optional<LaunchEnd> Ended(size_t run) = 0;
-  // Rounds that are committed, as far as is known.
+  // Returns the number of committed rounds that is known so far.
   virtual uint64_t Round(size_t run) = 0;
-  // Asks it to end in order.
+  // Asks the run's process to end in order.
   virtual void Stop(size_t run) = 0;
 };
 
@@ -48,16 +47,18 @@ class RunQueue {
  public:
   enum class State { kWaiting, kRunning, kFinished, kBroken };
 
-  // Those that were finished before count as such at once. Borrows the launcher. `jobs` above 0.
+  // `jobs` is the number of runs at once and must be above 0. `launcher` must outlive this object.
+  // Runs that an earlier start has finished are in state kFinished from the beginning.
   RunQueue(std::vector<QueuedRun> runs, size_t jobs, RunLauncher& launcher);
 
-  // Looks who has ended, and starts who may begin; after Stop it starts none. Lines tell what has
-  // happened. `now_seconds`: of any monotonic clock.
+  // Call this regularly. It finds the runs that have ended and starts others in their place, except
+  // after Stop. Returns lines about what has happened. `now_seconds` is the time of any monotonic
+  // clock.
   std::vector<std::string> Step(double now_seconds);
 
-  // Every run has ended; after Stop: none runs any more.
+  // Returns true if every run has ended or, after Stop, if no run is active any more.
   bool done() const;
-  // Asks all that run to end, and starts no other.
+  // Asks all active runs to end, and makes Step start no others.
   void Stop();
 
   const std::vector<QueuedRun>& runs() const { return runs_; }
@@ -65,9 +66,10 @@ class RunQueue {
   const std::string& why(size_t run) const { return states_[run].why; }
   uint64_t round(size_t run) const;
   size_t Count(State state) const;
-  // Share of all work that is done, by rounds: 0 to 1.
+  // Returns the share of the rounds of all runs that is done, 0 to 1.
   double Share() const;
-  // By the pace since the first Step; nothing: it is not known yet.
+  // Returns the remaining time at the pace since the first Step, or nullopt if the pace is not
+  // known yet.
   std::optional<double> SecondsLeft(double now_seconds) const;
 
  private:
@@ -88,7 +90,7 @@ class RunQueue {
   double share_at_start_ = 0;
 };
 
-// "FedProx, seed 2": how messages call a run.
+// Returns the name of a run in messages: "FedProx, seed 2".
 std::string NameOf(const QueuedRun& run);
 
 }  // namespace atolld

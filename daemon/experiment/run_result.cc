@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/figures.h"
 #include "daemon/cli/status_json.h"
 
 namespace atolld {
@@ -15,8 +16,7 @@ using Json = nlohmann::ordered_json;
 
 std::optional<double> NumberAt(const Json& json, const char* key) {
   const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+  return found == json.end() ? std::nullopt : FigureOf(*found);
 }
 
 std::string TextAt(const Json& json, const char* key) {
@@ -33,13 +33,15 @@ Json Parsed(absl::string_view text) {
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 
-// The figures that a row has where they are known, and what they are called.
+// The figures that a row has if they are known, and their names.
 struct NamedFigure {
   const char* in_metrics;
   const char* in_results;
   std::optional<double> ResultRow::*figure;
 };
 constexpr NamedFigure kFigures[] = {
+    {"time/elapsed_seconds", "seconds", &ResultRow::seconds},
+    {"train/total_tokens", "tokens", &ResultRow::tokens},
     {"validation/loss", "loss", &ResultRow::loss},
     {"train/loss", "train_loss", &ResultRow::train_loss},
     {"validation/own_mean", "own_mean", &ResultRow::own_mean},
@@ -96,9 +98,10 @@ absl::StatusOr<RunResult> MakeRunResult(const std::string& setting, uint64_t see
   result.parameters = CountAt(json, "parameters");
   result.codec = TextAt(json, "codec");
   result.state_digest = TextAt(json, "state_digest");
-  result.wall_seconds = NumberAt(json, "wall_seconds").value_or(0);
+  result.loss_unit = TextAt(json, "loss_unit");
+  result.wall_seconds = NumberAt(json, "wall_seconds");
   result.least_busy = NumberAt(json, "least_busy");
-  const double sent = NumberAt(json, "bytes_sent_per_peer_per_round").value_or(0);
+  const std::optional<double> sent = NumberAt(json, "bytes_sent_per_peer_per_round");
   double contributions = 0;
   for (const absl::string_view line : absl::StrSplit(metrics, '\n', absl::SkipEmpty())) {
     const Json figures = Parsed(line);
@@ -107,10 +110,8 @@ absl::StatusOr<RunResult> MakeRunResult(const std::string& setting, uint64_t see
     }
     ResultRow row;
     row.version = CountAt(figures, "version");
-    row.seconds = NumberAt(figures, "time/elapsed_seconds").value_or(0);
-    row.tokens = NumberAt(figures, "train/total_tokens").value_or(0);
     contributions += NumberAt(figures, "train/contributors").value_or(0);
-    row.bytes = contributions * sent;
+    if (sent) row.bytes = contributions * *sent;
     for (const NamedFigure& one : kFigures) row.*one.figure = NumberAt(figures, one.in_metrics);
     result.rows.push_back(row);
   }
@@ -124,14 +125,12 @@ std::string ResultLine(const RunResult& result) {
                {"parameters", result.parameters},
                {"codec", result.codec},
                {"state_digest", result.state_digest},
-               {"wall_seconds", result.wall_seconds},
+               {"loss_unit", result.loss_unit},
+               {"wall_seconds", OrNull(result.wall_seconds)},
                {"least_busy", OrNull(result.least_busy)},
                {"rows", Json::array()}};
   for (const ResultRow& row : result.rows) {
-    Json one = {{"version", row.version},
-                {"seconds", row.seconds},
-                {"tokens", row.tokens},
-                {"bytes", row.bytes}};
+    Json one = {{"version", row.version}, {"bytes", OrNull(row.bytes)}};
     for (const NamedFigure& named : kFigures) one[named.in_results] = OrNull(row.*named.figure);
     json["rows"].push_back(std::move(one));
   }
@@ -150,15 +149,14 @@ absl::StatusOr<RunResult> ParseResultLine(absl::string_view line) {
   result.parameters = CountAt(json, "parameters");
   result.codec = TextAt(json, "codec");
   result.state_digest = TextAt(json, "state_digest");
-  result.wall_seconds = NumberAt(json, "wall_seconds").value_or(0);
+  result.loss_unit = TextAt(json, "loss_unit");
+  result.wall_seconds = NumberAt(json, "wall_seconds");
   result.least_busy = NumberAt(json, "least_busy");
   for (const Json& one : json["rows"]) {
     if (!one.is_object()) return absl::DataLossError("a line of results.jsonl is damaged");
     ResultRow row;
     row.version = CountAt(one, "version");
-    row.seconds = NumberAt(one, "seconds").value_or(0);
-    row.tokens = NumberAt(one, "tokens").value_or(0);
-    row.bytes = NumberAt(one, "bytes").value_or(0);
+    row.bytes = NumberAt(one, "bytes");
     for (const NamedFigure& named : kFigures) row.*named.figure = NumberAt(one, named.in_results);
     result.rows.push_back(row);
   }

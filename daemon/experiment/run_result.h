@@ -1,7 +1,9 @@
-// What a finished run of an experiment has come to, from what `atoll local` leaves: its report and
-// its figures by version.
+// The result of a finished run of an experiment, made from the files that `atoll local` leaves: its
+// report and its figures by version.
 //
-// DIR/results.jsonl holds one a line. Pure functions, any thread.
+// DIR/results.jsonl holds a result on each line. An unknown figure is nullopt in memory and null in
+// the file. A loss that is not finite is NaN in memory and a word in the file
+// (daemon/cli/figures.h). Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +17,21 @@
 
 namespace atolld {
 
-// One version of the model.
+// The figures of one version of the model.
 struct ResultRow {
   uint64_t version = 0;
-  double seconds = 0;          // of the run, when it was committed
-  double tokens = 0;           // trained on by all, up to and with it
-  double bytes = 0;            // sent by all peers in exchanges, up to and with it
-  std::optional<double> loss;  // on the common held-out set
+  std::optional<double> seconds;  // the time from the run's start to the commit
+  std::optional<double> tokens;   // trained on by all peers, up to and including this version
+  // Sent by all peers in exchanges, up to and including this version.
+  std::optional<double> bytes;
+  std::optional<double> loss;  // the loss on the common held-out data; NaN if it is not a number
   std::optional<double> train_loss;
-  // On each party's own held-out data: mean, and 10th and 90th percentile over the parties.
+  // The loss on each party's own held-out data: its mean, and its 10th and 90th percentile over the
+  // parties.
   std::optional<double> own_mean, own_tenth, own_ninetieth;
-  std::optional<double> epsilon;      // of differential privacy, spent so far
-  std::optional<double> utilisation;  // share of the contributors' time that was inner steps
+  std::optional<double> epsilon;  // the epsilon of differential privacy that is spent so far
+  // The share of the contributors' time that was spent on inner steps.
+  std::optional<double> utilisation;
 };
 
 struct RunResult {
@@ -36,32 +41,34 @@ struct RunResult {
   uint64_t parameters = 0;
   std::string codec;
   std::string state_digest;  // hex
-  double wall_seconds = 0;
-  std::optional<double> least_busy;  // the least share of the time that one peer trained
-  std::vector<ResultRow> rows;       // by version, ascending
+  std::string loss_unit;     // "nats a byte"; if empty, the unit of the run's own model
+  std::optional<double> wall_seconds;
+  // The smallest share of the time that any peer spent on training.
+  std::optional<double> least_busy;
+  std::vector<ResultRow> rows;  // the rows by ascending version
 
-  // The newest that is known.
+  // Returns the newest known value of a figure.
   std::optional<double> Newest(std::optional<double> ResultRow::*figure) const;
-  // Over the versions of which it is known; nothing: of none.
+  // Returns the mean of a figure over the versions for which it is known, or nullopt if it is known
+  // for none.
   std::optional<double> Mean(std::optional<double> ResultRow::*figure) const;
   double rounds() const { return rows.empty() ? 0 : static_cast<double>(rows.back().version); }
-  double tokens() const { return rows.empty() ? 0 : rows.back().tokens; }
-  double bytes() const { return rows.empty() ? 0 : rows.back().bytes; }
-  // The first version whose loss is at most `target`; null: none is.
+  // Returns the row of the first version whose loss is at most `target`, or null if there is none.
   const ResultRow* Reaching(double target) const;
 };
 
-// Whether the report of `atoll local` is of a run that is sealed.
+// Returns true if this report of `atoll local` says that the run was sealed.
 bool IsSealedReport(absl::string_view report);
 
-// `report`: the text that `atoll local --json` wrote; `metrics`: that of its metrics.jsonl. What
-// peers have sent up to a version is counted from the mean a peer a round, which the report tells.
-// DATA_LOSS: they are none of that.
+// Makes a result. `report` is the text that `atoll local --json` wrote, and `metrics` is the text
+// of metrics.jsonl. The bytes that peers have sent up to a version are computed from the report's
+// mean per peer and round. Fails with DATA_LOSS if a text does not have the right form.
 absl::StatusOr<RunResult> MakeRunResult(const std::string& setting, uint64_t seed,
                                         const std::string& id, absl::string_view report,
                                         absl::string_view metrics);
 
-// A line of results.jsonl, and back. DATA_LOSS: it is none.
+// ResultLine returns a line of results.jsonl, and ParseResultLine reads it back. ParseResultLine
+// fails with DATA_LOSS if the line does not have this form.
 std::string ResultLine(const RunResult& result);
 absl::StatusOr<RunResult> ParseResultLine(absl::string_view line);
 

@@ -7,7 +7,7 @@
 namespace atolld {
 namespace {
 
-// "alpha", or "outer.rule" where another axis has a key of that name.
+// Returns "alpha", or "outer.rule" if another axis has a key of that name.
 std::string ShortName(const SettingChange& change, const std::vector<GridAxis>& axes) {
   size_t same = 0;
   for (const GridAxis& axis : axes) same += axis.front().key == change.key ? 1 : 0;

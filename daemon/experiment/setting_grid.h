@@ -1,6 +1,7 @@
-// The settings of an experiment: each named one with each combination of the grid.
+// Makes the settings of an experiment: combines each named setting with each combination of the
+// grid.
 //
-// Pure functions, any thread.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -13,13 +14,14 @@ namespace atolld {
 
 inline constexpr size_t kMostSettings = 1000;
 
-// The values that one key of the grid is tried with; at least one.
+// The values to try for one key of the grid. There is at least one.
 using GridAxis = std::vector<SettingChange>;
 
-// Without a named setting and a grid: one setting, called `base`, that changes nothing. The last
-// axis varies fastest. A named setting's own value stands before the grid's where both have one,
-// since the grid is applied later. INVALID_ARGUMENT, without the place: two have one name, or there
-// are more than kMostSettings.
+// Returns a setting for each pair of a named setting and a combination of the grid. If there are no
+// named settings and no axes, returns one setting with the name `base` that changes nothing. The
+// last axis varies fastest. If a named setting and the grid both change a key, the grid's value
+// applies. Fails with INVALID_ARGUMENT if two settings have the same name or if there are more than
+// kMostSettings; the message does not give the place.
 absl::StatusOr<std::vector<ExperimentSetting>> ExpandSettings(
     const std::vector<ExperimentSetting>& named, const std::vector<GridAxis>& axes,
     const std::string& base);

@@ -53,7 +53,7 @@ absl::Status SetSerial(X509* certificate, const Authority::Random& random) {
   return set ? absl::OkStatus() : SslError("numbering a certificate");
 }
 
-// Signed with `issuer_key` in the name of `issuer`; null: by itself.
+// Signs with `issuer_key` in the name of `issuer`; if that is null, the certificate is self-signed.
 absl::StatusOr<std::string> MakeCertificate(EVP_PKEY* key, const Contents& contents, X509* issuer,
                                             EVP_PKEY* issuer_key, const Authority::Random& random) {
   const SslCertificate certificate(X509_new());
@@ -79,7 +79,7 @@ absl::StatusOr<std::string> MakeCertificate(EVP_PKEY* key, const Contents& conte
   return SslText(memory);
 }
 
-// Checked: the request is whole, and whoever sent it has the key.
+// Checks that the request is complete, and that its sender has the key.
 absl::StatusOr<SslRequest> ParseRequest(absl::string_view der) {
   const absl::Status wrong = absl::InvalidArgumentError(
       "a signing request is PKCS #10 in DER, of at most 4 KiB, signed with its own P-256 key");
@@ -113,7 +113,7 @@ void ForEachIssued(Files& files, const std::string& authority, const Take& take)
   }
 }
 
-// With all that is in it; it holds no folders.
+// Removes a folder with its files; it must hold no folders.
 absl::Status RemoveFolder(Files& files, const std::string& folder) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(folder));
   for (const std::string& name : names) {

@@ -41,7 +41,7 @@ absl::StatusOr<absl::Time> TimeOf(const ASN1_TIME* time) {
   return absl::FromTM(parts, absl::UTCTimeZone());
 }
 
-// The one URI among its alternative names.
+// Returns the only URI among its alternative names.
 absl::StatusOr<std::string> UriOf(X509* certificate) {
   const SslNames names(static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
@@ -74,7 +74,7 @@ absl::StatusOr<PrivateKey> PrivateKey::FromPem(absl::string_view pem) {
   const SslMemory reader = SslReader(pem);
   EVP_PKEY* const key = PEM_read_bio_PrivateKey(reader.get(), nullptr, NoPassword, nullptr);
   ERR_clear_error();
-  if (key == nullptr) return absl::InvalidArgumentError("it is no private key in PEM");
+  if (key == nullptr) return absl::InvalidArgumentError("it is not a private key in PEM");
   return PrivateKey(Shared(key));
 }
 
@@ -126,7 +126,7 @@ absl::Status CheckValidAt(const CertificateInfo& certificate, absl::Time now) {
   if (what == nullptr) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("the certificate of ", Describe(certificate.identity), " ", what,
-                   ": it holds from ", Day(certificate.not_before), " to ",
+                   ": it is valid from ", Day(certificate.not_before), " to ",
                    Day(certificate.not_after), ", and this machine's clock says ", Day(now)));
 }
 

@@ -1,9 +1,9 @@
-// A process's key, and what a certificate says.
+// The private key of a process, and functions that read and check certificates.
 //
-// PrivateKey is the secret half of an identity, ECDSA over P-256. It never leaves its machine:
-// others sign a request that proves that it is there. A certificate's signature was checked by
-// whoever took it in: TLS does that for a call, LoadCredentials for a folder. Immutable and pure,
-// any thread.
+// PrivateKey is the secret half of an identity, an ECDSA key over P-256. It never leaves its
+// machine: the process sends the authority a request that proves that it has the key. Functions
+// that read a certificate do not check its signature; TLS does that for a call, and LoadCredentials
+// for a folder. Immutable. May be used from any thread.
 #pragma once
 
 #include <memory>
@@ -22,19 +22,21 @@ namespace atolld {
 
 class PrivateKey {
  public:
-  // A fresh one, from OpenSSL's generator.
+  // Makes a new key with OpenSSL's random generator.
   static absl::StatusOr<PrivateKey> Generate();
-  // INVALID_ARGUMENT: no such key in PEM; one with a password is none.
+  // Fails with INVALID_ARGUMENT if the text is not a P-256 key in PEM, or if the key has a
+  // password.
   static absl::StatusOr<PrivateKey> FromPem(absl::string_view pem);
 
-  // PKCS #8, without a password: for a file that its owner alone may read.
+  // Returns the key as PKCS #8 in PEM without a password, for a file that only its owner may read.
   absl::StatusOr<std::string> ToPem() const;
 
-  // A certificate signing request (PKCS #10, DER): the public key, signed with this one. It names
-  // nobody: who gets the certificate is the authority's to say.
+  // Returns a certificate signing request (PKCS #10, DER): the public key, signed with this private
+  // key. It contains no name, because the authority decides to which identity it gives the
+  // certificate.
   absl::StatusOr<std::string> SigningRequest() const;
 
-  // As CertificateInfo::key_digest and SigningRequestKey have it.
+  // Returns the digest of the public key, as in CertificateInfo::key_digest.
   absl::StatusOr<std::string> Digest() const;
 
   evp_pkey_st* get() const { return key_.get(); }
@@ -46,26 +48,28 @@ class PrivateKey {
 };
 
 struct CertificateInfo {
-  Identity identity;  // with its serial and key
+  Identity identity;  // The identity, with the serial number and the key of the certificate.
   absl::Time not_before;
   absl::Time not_after;
-  std::string key_digest;  // SHA-256 of its public key, hexadecimal
+  std::string key_digest;  // The SHA-256 of the public key, in hexadecimal.
 };
 
-// Of one PEM certificate. INVALID_ARGUMENT: it is none, or names no identity of Atoll.
+// Parses one certificate in PEM. Fails with INVALID_ARGUMENT if `pem` is not a certificate, or if
+// it does not name an identity of Atoll.
 absl::StatusOr<CertificateInfo> ParseCertificate(absl::string_view pem);
 
-// PERMISSION_DENIED: it has expired or is not yet valid, with both times.
+// Fails with PERMISSION_DENIED if the certificate has expired or is not valid yet; the message
+// gives the period of validity and `now`.
 absl::Status CheckValidAt(const CertificateInfo& certificate, absl::Time now);
 
-// Less than a third of its life is left.
+// Returns true if less than a third of the certificate's lifetime is left.
 bool RenewalDue(const CertificateInfo& certificate, absl::Time now);
 
-// INVALID_ARGUMENT: `pem` was not signed by the certificate `authority`.
+// Fails with INVALID_ARGUMENT if the certificate `authority` did not sign `pem`.
 absl::Status CheckSignedBy(absl::string_view pem, absl::string_view authority);
 
-// The DNS name that the certificate of whoever serves as this role carries; a dialler demands it.
-// Empty: this role serves nothing.
+// Returns the DNS name in the certificates of servers in this role, which clients check. Empty if
+// processes in this role are not servers.
 std::string ServerName(Role role);
 
 }  // namespace atolld

@@ -30,7 +30,7 @@ absl::StatusOr<SslCertificate> ReadPemCertificate(absl::string_view pem) {
   const SslMemory reader = SslReader(pem);
   SslCertificate certificate(PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr));
   ERR_clear_error();
-  if (certificate == nullptr) return absl::InvalidArgumentError("it is no certificate in PEM");
+  if (certificate == nullptr) return absl::InvalidArgumentError("it is not a certificate in PEM");
   return certificate;
 }
 

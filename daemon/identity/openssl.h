@@ -1,4 +1,5 @@
-// OpenSSL's objects as owners, and its errors as statuses. For daemon/identity alone.
+// Owning pointers to OpenSSL's objects, and conversion of its errors to statuses. Only for use in
+// daemon/identity.
 #pragma once
 
 #include <openssl/bio.h>
@@ -29,16 +30,16 @@ using SslExtension = std::unique_ptr<X509_EXTENSION, FreedBy<X509_EXTENSION_free
 using SslNames = std::unique_ptr<GENERAL_NAMES, FreedBy<GENERAL_NAMES_free>>;
 using SslMemory = std::unique_ptr<BIO, FreedBy<BIO_free_all>>;
 
-// INTERNAL: `what` and OpenSSL's own words; its queue of errors is empty afterwards.
+// Returns INTERNAL with `what` and OpenSSL's own message, and empties OpenSSL's queue of errors.
 absl::Status SslError(absl::string_view what);
 
-SslMemory SslReader(absl::string_view text);  // borrows it
+SslMemory SslReader(absl::string_view text);  // The text must outlive the result.
 std::string SslText(const SslMemory& memory);
 
-// One PEM certificate. INVALID_ARGUMENT: the text is none.
+// Reads one PEM certificate; fails with INVALID_ARGUMENT if the text is not one.
 absl::StatusOr<SslCertificate> ReadPemCertificate(absl::string_view pem);
 
-// SHA-256 of the key's SubjectPublicKeyInfo, in hexadecimal: what names a key pair.
+// Returns the SHA-256 of the key's SubjectPublicKeyInfo, in hexadecimal. It identifies a key pair.
 absl::StatusOr<std::string> DigestOfKey(EVP_PKEY* key);
 
 }  // namespace atolld

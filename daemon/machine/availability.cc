@@ -22,12 +22,12 @@ constexpr uint64_t kLargestTrace = uint64_t{1} << 30;
 constexpr size_t kNamedParties = 8;  // in a message
 constexpr size_t kShownOfTrace = 40;
 constexpr double kLongestTrace = 1e10;  // three centuries
-// A moment of a trace is met to within this: what is less is the rounding of clocks.
+// A moment of a trace is met to within this; smaller differences are the rounding of clocks.
 constexpr double kSameMoment = 1e-6;
 
 using Times = std::vector<std::pair<double, double>>;
 
-// In order, and those that touch joined.
+// Returns the times in order, and joins those that touch.
 Times Joined(Times times) {
   std::sort(times.begin(), times.end());
   Times joined;
@@ -45,7 +45,7 @@ absl::StatusOr<double> TraceSeconds(absl::string_view text) {
   double seconds = 0;
   if (!absl::SimpleAtod(text, &seconds) || !(seconds >= 0 && seconds <= kLongestTrace)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", OneLine(text, kShownOfTrace), "' is no number of seconds"));
+        absl::StrCat("'", OneLine(text, kShownOfTrace), "' is not a number of seconds"));
   }
   return seconds;
 }
@@ -58,8 +58,8 @@ absl::StatusOr<Times> ParseTimes(absl::string_view text, double period) {
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
     if (ends.size() != 2) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", OneLine(part, kShownOfTrace), "' is no time; one looks like 0-3600"));
+      return absl::InvalidArgumentError(absl::StrCat("'", OneLine(part, kShownOfTrace),
+                                                     "' is not a time; one looks like 0-3600"));
     }
     ASSIGN_OR_RETURN(const double from, TraceSeconds(ends[0]));
     ASSIGN_OR_RETURN(const double to, TraceSeconds(ends[1]));
@@ -84,8 +84,9 @@ absl::Status Availability::ParseLine(absl::string_view text, double period) {
   const std::vector<std::string> words =
       absl::StrSplit(text, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
   if (words.size() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", OneLine(text, kShownOfTrace), "' is no line; one looks like \"1 0-3600,7200-9000\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", OneLine(text, kShownOfTrace),
+                     "' is not a line of a trace; one looks like \"1 0-3600,7200-9000\""));
   }
   if (names_.count(words[0]) > 0) {
     return absl::InvalidArgumentError(
@@ -100,7 +101,7 @@ absl::Status Availability::ParseLine(absl::string_view text, double period) {
 
 absl::Status Availability::ParseFedScale(absl::string_view text) {
   const nlohmann::json json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-  if (!json.is_object()) return absl::InvalidArgumentError("it is no JSON object of clients");
+  if (!json.is_object()) return absl::InvalidArgumentError("it is not a JSON object of clients");
   std::vector<std::pair<uint64_t, std::string>> order;
   for (const auto& [client, entry] : json.items()) {
     uint64_t number = 0;
@@ -209,7 +210,8 @@ double Availability::SecondsUntilChange(size_t line, double seconds) const {
   const bool there = There(line, seconds);
   const double at = Within(own, seconds);
   double next = std::numeric_limits<double>::infinity();
-  // Of this period and of the next one, in which a time may go on that the end of this one cuts.
+  // Looks at this period and the next one, in which a time that the end of this one cuts may
+  // continue.
   for (const double shift : {0.0, own.period}) {
     for (const auto& [from, to] : own.times) {
       for (const double moment : {from + shift, to + shift}) {
@@ -248,10 +250,9 @@ void TraceFollower::Restrict(absl::Time began, absl::Time wall, const absl::Time
     if (verdict->reasons.empty()) verdict->changes = std::min(verdict->changes, then);
     return;
   }
-  std::string reason = "away by its trace";
-  if (then == absl::InfiniteFuture()) {
-    absl::StrAppend(&reason, " for good");
-  } else {
+  std::string reason = kAwayForGood;
+  if (then != absl::InfiniteFuture()) {
+    reason = "away by its trace";
     const bool today = absl::ToCivilDay(wall, zone) == absl::ToCivilDay(then, zone);
     // Rounded to the second, so that a reason that lasts stays the same text.
     const absl::Time shown =

@@ -1,9 +1,10 @@
-// When parties are there, as a trace has it: an experiment's imitation of machines that come and
-// go. TraceFollower holds one peer to its line of a trace.
+// A trace says when each party is available, so that an experiment can imitate machines that come
+// and go. TraceFollower makes one peer follow its line of a trace.
 //
-// Our form is a line a party: its name, and from when to when it is there, in seconds of the trace
-// ("from" counts, "to" does not). A line "period SECONDS", before the first party, makes all of it
-// begin again; without one, nobody is there after their last time.
+// In Atoll's own format each party has a line with its name and the intervals in which it is
+// available, in seconds of the trace. The start of an interval is included, its end is not. A line
+// "period SECONDS" before the first party makes the whole trace repeat; without it, a party is not
+// available after its last interval.
 //
 //   # comment
 //   period 86400
@@ -11,13 +12,14 @@
 //   2 always
 //   3 never
 //
-// The other form is FedScale's (Lai et al., "FedScale: benchmarking model and system performance of
-// federated learning at scale", ICML 2022), its client_behave_trace written as JSON: {"CLIENT":
-// {"active": [...], "inactive": [...], "finish_time": SECONDS, ...}}. The client is there from
-// active[i] to inactive[i], and each begins again after its own finish_time; a pair that does not
-// end after it began counts for nothing, as there. Clients stand in the order of their numbers.
+// The other format is FedScale's (Lai et al., "FedScale: benchmarking model and system performance
+// of federated learning at scale", ICML 2022), its client_behave_trace written as JSON: {"CLIENT":
+// {"active": [...], "inactive": [...], "finish_time": SECONDS, ...}}. The client is available from
+// active[i] to inactive[i], and its intervals repeat after its own finish_time. A pair whose end is
+// not after its start is ignored, as in FedScale. Clients are in the order of their numbers.
 //
-// Pure but for LoadAvailability; a value that nobody changes, any thread.
+// Everything except LoadAvailability is pure. An Availability is immutable and may be used from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -36,51 +38,60 @@ namespace atolld {
 
 class Availability {
  public:
-  // Either form. INVALID_ARGUMENT: the line, or the client, and what is wrong with it.
+  // Parses a trace in either format. Fails with INVALID_ARGUMENT if it is malformed; the message
+  // names the line or the client and says what is wrong.
   static absl::StatusOr<Availability> Parse(absl::string_view text);
 
   size_t lines() const { return lines_.size(); }
 
-  // Of the party with that name. NOT_FOUND names those that are there.
+  // Returns the line of the party with that name. Fails with NOT_FOUND if there is none; the
+  // message lists the existing names.
   absl::StatusOr<size_t> LineOf(const std::string& party) const;
-  // Of party 1, 2 ...: the one of that name, if there is one, else that line of the file, where
-  // the first follows the last.
+  // Returns the line of the party with this number, from 1. It is the line whose name is the
+  // number, if there is one, and otherwise the line at that position in the file; after the last
+  // line the count continues with the first.
   size_t LineOfNumber(uint64_t party) const;
 
   bool There(size_t line, double seconds) const;
-  // Until There changes; infinity: it never does.
+  // Returns the time until There changes; infinity if it never does.
   double SecondsUntilChange(size_t line, double seconds) const;
 
  private:
   struct Line {
-    std::vector<std::pair<double, double>> times;  // ascending, apart
-    double period = 0;                             // 0: it does not begin again
+    // The intervals in ascending order, without overlap.
+    std::vector<std::pair<double, double>> times;
+    double period = 0;  // The period in seconds; 0 if the line does not repeat.
   };
 
   absl::Status ParseLine(absl::string_view text, double period);
   absl::Status ParseFedScale(absl::string_view text);
   void Add(const std::string& party, Line line);
-  // Where `seconds` lies in the line's times.
+  // Returns `seconds`, reduced to the line's period if it repeats.
   static double Within(const Line& line, double seconds);
 
   std::map<std::string, size_t> names_;
-  std::vector<Line> lines_;  // one at least
+  std::vector<Line> lines_;  // There is at least one line.
 };
 
-// Reads a trace. The error names the file.
+// The beginning of the reason that TraceFollower gives if the peer will never be available again.
+inline constexpr char kAwayForGood[] = "away by its trace for good";
+
+// Reads a trace from a file. The message of an error names the file.
 absl::StatusOr<Availability> LoadAvailability(Files& files, const std::string& path);
 
-// The number at the end of a peer's id ("site-12": 12); 0: there is none.
+// Returns the number at the end of a peer's id (12 for "site-12"); 0 if the id does not end in a
+// number.
 uint64_t NumberOfPeer(absl::string_view peer);
 
 class TraceFollower {
  public:
-  // `speed`: seconds of the trace in one of the wall clock's.
+  // `speed` is the number of seconds of the trace that pass in one second of the wall clock.
   TraceFollower(Availability trace, size_t line, double speed)
       : trace_(std::move(trace)), line_(line), speed_(speed) {}
 
-  // Adds to `verdict` that the peer is away, where it is: "away by its trace until 14:03:20". It
-  // neither trains nor exchanges then. `began`: when the trace's second 0 was.
+  // If the peer is not available now, adds a reason to `verdict`, for example "away by its trace
+  // until 14:03:20", and forbids training and exchanging. `began` is the time of the trace's second
+  // 0.
   void Restrict(absl::Time began, absl::Time wall, const absl::TimeZone& zone,
                 MachineVerdict* verdict) const;
 

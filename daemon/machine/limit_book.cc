@@ -23,7 +23,7 @@ std::vector<ConfigField> LimitsOf(Config& config) {
   return {};
 }
 
-// What the text is in a config, for a field of this kind.
+// Returns the value that the text means in a config, for a field of this kind.
 RawValue RawOfText(const FieldValue& field, absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   int64_t whole = 0;

@@ -17,7 +17,7 @@ namespace {
 constexpr absl::Duration kLookEvery = absl::Seconds(3);
 constexpr absl::Duration kShortestLook = absl::Milliseconds(20);
 
-// What a peer gave is no reason for a write at each round.
+// The contributions of a peer are no reason to write at each round.
 constexpr absl::Duration kSaveWithin = absl::Seconds(10);
 
 constexpr uint64_t kLongestFile = uint64_t{1} << 16;
@@ -30,7 +30,7 @@ absl::StatusOr<std::string> ReadIfThere(Files& files, const std::string& path) {
   return ReadFile(files, path, kLongestFile);
 }
 
-// What `limits set` has kept, into `book`, checked as the rules that it makes.
+// Reads what `limits set` has stored into `book`, and checks it by the rules of the limits.
 absl::Status LoadLimits(Files& files, const std::string& dir, LimitBook* book,
                         OwnerLimits* limits) {
   const std::string path = absl::StrCat(dir, "/", kLimitsFile);
@@ -46,7 +46,7 @@ absl::Status WriteLimits(Files& files, const std::string& dir, const std::string
   return WriteFileDurably(files, absl::StrCat(dir, "/", kLimitsFile), BytesOf(kept));
 }
 
-// Seconds as the requests have them: 0 is until Resume.
+// Converts the seconds of a request, in which 0 means until Resume.
 absl::Duration PauseOf(uint64_t seconds) {
   if (seconds == 0) return absl::InfiniteDuration();
   return absl::Seconds(static_cast<int64_t>(
@@ -102,7 +102,8 @@ absl::StatusOr<OwnerState> OwnerState::Parse(absl::string_view text) {
     } else {
       good = false;
     }
-    if (!good) return absl::InvalidArgumentError(absl::StrCat("'", line, "' is no line of it"));
+    if (!good)
+      return absl::InvalidArgumentError(absl::StrCat("'", line, "' is not one of its lines"));
   }
   return state;
 }
@@ -226,7 +227,9 @@ void OwnerControl::CountTraining(const v1::PeerProgress& progress) {
   const std::string day = absl::FormatTime("%Y-%m-%d", env_.executor.WallTime(), zone_);
   if (state_.day != day) state_.train_seconds = 0;
   state_.day = day;
-  state_.train_seconds += std::max(0.0, progress.train_seconds() - train_seconds_);
+  // What it tells first was trained by daemons before this one.
+  const double before = train_seconds_.value_or(progress.train_seconds());
+  state_.train_seconds += std::max(0.0, progress.train_seconds() - before);
   train_seconds_ = progress.train_seconds();
 }
 
@@ -236,7 +239,7 @@ void OwnerControl::OnRoundFinished() {
   order.kind = OwnerOrder::Kind::kPause;
   order.until = env_.executor.WallTime() + state_.order.pause;
   SetOrder(order);
-  Save([] {});
+  Save();
 }
 
 void OwnerControl::OnContributed(uint64_t tokens) {
@@ -256,20 +259,17 @@ void OwnerControl::SetOrder(const OwnerOrder& order) {
 // -----------------------------------------------------------------------------------------------
 // On the disk
 
-void OwnerControl::Save(Task done) {
-  const std::string limits = std::exchange(limits_changed_, false) ? book_.Kept() : std::string();
+void OwnerControl::Save() {
+  if (writing_order_) {  // it would bring back what held before that
+    save_after_ = true;
+    return;
+  }
   const auto status = std::make_shared<absl::Status>();
   writes_.Run(
-      [files = &env_.files, dir = dir_, limits, text = state_.Text(), status] {
-        if (!limits.empty()) *status = WriteLimits(*files, dir, limits);
-        if (status->ok()) {
-          *status =
-              WriteFileDurably(*files, absl::StrCat(dir, "/", kOwnerStateFile), BytesOf(text));
-        }
-      },
-      guard_.Wrap([this, status, done = std::move(done)] {
+      [files = &env_.files, path = absl::StrCat(dir_, "/", kOwnerStateFile), text = state_.Text(),
+       status] { *status = WriteFileDurably(*files, path, BytesOf(text)); },
+      guard_.Wrap([this, status] {
         if (!status->ok()) env_.log.Error(absl::StrCat("the owner's word: ", status->message()));
-        done();
       }));
 }
 
@@ -277,7 +277,7 @@ void OwnerControl::SaveSoon() {
   if (std::exchange(saving_soon_, true)) return;
   env_.executor.RunAfter(kSaveWithin, guard_.Wrap([this] {
     saving_soon_ = false;
-    Save([] {});
+    Save();
   }));
 }
 
@@ -300,22 +300,60 @@ void OwnerControl::Accept(const std::string& method, std::unique_ptr<Call> call)
 
 void OwnerControl::OnQuestion(uint64_t id, const Frame& question) {
   const std::string method = asked_.at(id).method;
-  const absl::Status done = Order(method, question);
-  if (!done.ok()) return asked_.at(id).call->Finish(done);
-  const auto answer = [this, id] {
-    const auto asked = asked_.find(id);
-    if (asked == asked_.end()) return;
-    asked->second.call->Write(Pack(Status()));
-    asked->second.call->Finish(absl::OkStatus());
-  };
-  if (absl::StripPrefix(method, kService) == "Show") return answer();
-  Save(answer);
+  if (absl::StripPrefix(method, kService) == "Show") return Answer(id, absl::OkStatus());
+  waiting_.push_back({id, method, question});
+  CarryOutNext();
 }
 
-absl::Status OwnerControl::Order(const std::string& method, const Frame& question) {
+void OwnerControl::CarryOutNext() {
+  while (!writing_order_ && !waiting_.empty()) {
+    const Waiting order = std::move(waiting_.front());
+    waiting_.pop_front();
+    const absl::StatusOr<Change> change = Prepare(order.method, order.question);
+    if (!change.ok() || change->file.empty()) {
+      if (change.ok()) change->apply();
+      Answer(order.id, change.status());
+      continue;
+    }
+    writing_order_ = true;
+    const auto status = std::make_shared<absl::Status>();
+    writes_.Run(
+        [files = &env_.files, path = absl::StrCat(dir_, "/", change->file), text = change->text,
+         status] { *status = WriteFileDurably(*files, path, BytesOf(text)); },
+        guard_.Wrap([this, status, id = order.id, apply = change->apply] {
+          writing_order_ = false;
+          if (status->ok()) apply();
+          Answer(id, Annotate(*status, "nothing has changed"));
+          if (std::exchange(save_after_, false)) Save();
+          CarryOutNext();
+        }));
+  }
+}
+
+void OwnerControl::Answer(uint64_t id, const absl::Status& status) {
+  const auto asked = asked_.find(id);
+  if (asked == asked_.end()) return;
+  if (status.ok()) asked->second.call->Write(Pack(Status()));
+  asked->second.call->Finish(status);
+}
+
+absl::StatusOr<OwnerControl::Change> OwnerControl::Prepare(const std::string& method,
+                                                           const Frame& question) {
   const absl::string_view name = absl::StripPrefix(method, kService);
+  if (name == "SetLimits") {
+    v1::SetLimitsRequest request;
+    RETURN_IF_ERROR(Unpack(question, &request));
+    return PrepareLimits(request);
+  }
+  ASSIGN_OR_RETURN(const OwnerOrder order, OrderIn(name, question));
+  OwnerState changed = state_;
+  changed.order = order;
+  return Change{kOwnerStateFile, changed.Text(), [this, order] { SetOrder(order); }};
+}
+
+absl::StatusOr<OwnerOrder> OwnerControl::OrderIn(absl::string_view name,
+                                                 const Frame& question) const {
   OwnerOrder order;
-  if (name == "Show") return absl::OkStatus();
   if (name == "Pause") {
     v1::PauseMachineRequest request;
     RETURN_IF_ERROR(Unpack(question, &request));
@@ -328,25 +366,29 @@ absl::Status OwnerControl::Order(const std::string& method, const Frame& questio
     // What is held back has nothing to finish, and does not begin for it.
     order.kind = verdict_.may_train ? OwnerOrder::Kind::kFinish : OwnerOrder::Kind::kPause;
     order.until = env_.executor.WallTime() + order.pause;
-  } else if (name == "SetLimits") {
-    v1::SetLimitsRequest request;
-    RETURN_IF_ERROR(Unpack(question, &request));
-    return SetLimits(request);
   } else if (name != "Resume") {
-    return absl::UnimplementedError(absl::StrCat(method, " is not served here"));
+    return absl::UnimplementedError(absl::StrCat(kService, name, " is not served here"));
   }
-  SetOrder(order);
-  return absl::OkStatus();
+  return order;
 }
 
-absl::Status OwnerControl::SetLimits(const v1::SetLimitsRequest& request) {
+absl::StatusOr<OwnerControl::Change> OwnerControl::PrepareLimits(
+    const v1::SetLimitsRequest& request) {
   std::vector<std::pair<std::string, std::string>> values;
   for (const v1::Limit& limit : request.limits()) values.emplace_back(limit.key(), limit.value());
+  const bool until_restart = request.until_restart();
   LimitBook changed = book_;
-  RETURN_IF_ERROR(changed.Set(values, request.until_restart()));
-  RETURN_IF_ERROR(Take(std::move(changed)));
-  limits_changed_ = limits_changed_ || !request.until_restart();
-  return absl::OkStatus();
+  RETURN_IF_ERROR(changed.Set(values, until_restart));
+  RETURN_IF_ERROR(OwnerLimits(zone_).Set(changed.limits()));
+  // Over the book as it is by then: the config may be read again meanwhile.
+  const auto apply = [this, values, until_restart] {
+    LimitBook now = book_;
+    absl::Status taken = now.Set(values, until_restart);
+    if (taken.ok()) taken = Take(std::move(now));
+    if (!taken.ok()) env_.log.Error(absl::StrCat("limits: ", taken.message()));
+  };
+  if (until_restart) return Change{"", "", apply};
+  return Change{kLimitsFile, changed.Kept(), apply};
 }
 
 absl::Status OwnerControl::Configure(const MachineConfig& configured) {

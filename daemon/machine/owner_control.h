@@ -1,14 +1,20 @@
-// OwnerControl: what the owner of a machine has a say in - it keeps the owner's orders and limits,
-// looks at the machine every few seconds, says what the peer may do, and serves Machine
-// (machine.proto) to `atoll status`, `pause`, `finish`, `resume` and `limits`.
+// OwnerControl carries out the decisions of a machine's owner. It keeps the owner's orders and
+// limits, reads the machine's sensors every few seconds, decides what the peer may do, and serves
+// the service Machine (machine.proto) to `atoll status`, `pause`, `finish`, `resume` and `limits`.
 //
-//   DIR/limits.toml    what `limits set` has changed (limit_book.h)
-//   DIR/owner.state    the order that holds, and what this peer gave: a line each
+//   DIR/limits.toml    the changes that `limits set` has made (limit_book.h)
+//   DIR/owner.state    the present order and the totals of this peer's contributions, one value a
+//                      line
 //
-// An order is answered when it is on the disk. Loop thread.
+// Law: an order takes effect, and is answered, once it is on disk. If it cannot be written, the
+// answer is the error, and the order never takes effect. Orders are handled one at a time, in the
+// order of their arrival. The class OwnerControl has more than twenty members because it keeps the
+// limits, the last readings of the sensors, the calls that wait for an answer, and the changes that
+// are still to be written. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,29 +39,32 @@ namespace atolld {
 inline constexpr char kOwnerStateFile[] = "owner.state";
 inline constexpr char kMachineSocket[] = "machine.sock";
 
-struct BytesToday {  // since midnight, local time
+struct BytesToday {  // The bytes since midnight, local time.
   uint64_t sent = 0;
   uint64_t received = 0;
 };
 
-// What DIR/owner.state says. Pure.
+// The contents of DIR/owner.state. Pure. May be used from any thread.
 struct OwnerState {
   OwnerOrder order;
-  uint64_t rounds = 0;  // contributed and committed
+  uint64_t rounds = 0;  // The number of this peer's contributions that were committed.
   uint64_t tokens = 0;
-  std::string day;  // of what follows, "2026-11-26"
+  std::string day;  // The day to which train_seconds belongs, for example "2026-11-26".
   double train_seconds = 0;
-  double trace_began = 0;  // when the trace's second 0 was, Unix time; 0: it follows none
+  // The Unix time of the trace's second 0; 0 if the peer has never followed a trace.
+  double trace_began = 0;
 
   std::string Text() const;
-  // INVALID_ARGUMENT names the line.
+  // Reads the text of the file. Fails with INVALID_ARGUMENT if a line is wrong; the message names
+  // the line.
   static absl::StatusOr<OwnerState> Parse(absl::string_view text);
 };
 
-// `limits set` for a peer that does not run: all of the values, or none, go into DIR/limits.toml,
-// where its daemon finds them at its next start. Returns what will hold then, over `configured`.
-// INVALID_ARGUMENT names the limit that is wrong; FAILED_PRECONDITION: the file is damaged. The
-// caller holds the folder's lock, since a daemon would write over it. Blocking.
+// Carries out `limits set` for a peer whose daemon does not run: writes all of the values, or none,
+// to DIR/limits.toml, which the daemon reads at its next start. Returns the limits that will then
+// apply; `configured` has the limits of the config. Fails with INVALID_ARGUMENT if a limit is wrong
+// (the message names it), and with FAILED_PRECONDITION if the file is damaged. The caller must hold
+// the folder's lock, because a running daemon would overwrite the file. Blocks.
 absl::StatusOr<LimitBook> KeepLimits(Files& files, const std::string& dir,
                                      const MachineConfig& configured, absl::TimeZone zone,
                                      absl::Span<const std::pair<std::string, std::string>> values);
@@ -63,44 +72,52 @@ absl::StatusOr<LimitBook> KeepLimits(Files& files, const std::string& dir,
 class OwnerControl {
  public:
   struct Events {
-    // At each change, and once before Start returns.
+    // Called whenever the verdict changes, and once before Start returns.
     std::function<void(const MachineVerdict&)> on_verdict;
-    // The owner wants the round under way finished, or (false) not any more: OnRoundFinished is
-    // called when nothing of this peer is in a round.
+    // Called with true when the owner has ordered the peer to finish the round under way, and with
+    // false when the owner has withdrawn that order. The peer calls OnRoundFinished once it takes
+    // part in no round.
     std::function<void(bool wanted)> finish_round;
-    // What the peer knows of itself, into an answer.
+    // Adds the peer's own information about itself to an answer.
     std::function<void(v1::MachineStatus*)> tell;
-    // May be empty: nothing is counted.
+    // Returns today's traffic. May be empty; the traffic then counts as 0.
     std::function<BytesToday()> bytes_today;
-    // After one has changed, bytes a second; 0: none. May be empty.
+    // Called after a cap of the transfer rate has changed. Caps are in bytes a second; 0 means no
+    // cap. May be empty.
     std::function<void(uint64_t up, uint64_t down)> on_caps;
-    // The same for the worker's share of the processors, in per cent; 0: none.
+    // Called after the limit of the worker's share of the processors has changed. It is in per
+    // cent; 0 means no limit. May be empty.
     std::function<void(double per_cent)> on_processors;
   };
 
-  // `sensors` outlives it.
+  // `sensors` must outlive this object.
   OwnerControl(Env env, std::string dir, const MachineConfig& configured, Sensors& sensors,
                absl::TimeZone zone, Events events);
 
-  // Reads both files. FAILED_PRECONDITION: one of them is damaged, and how. Blocking; before Start.
+  // Reads both files. Fails with FAILED_PRECONDITION if one of them is damaged; the message says
+  // what is wrong. Blocks. Call it before Start.
   absl::Status Load();
   const MachineConfig& limits() const { return book_.limits(); }
-  // The config was read again: its [machine] holds from now on wherever `limits set` has not
-  // changed it. INVALID_ARGUMENT: hours that are none; nothing has changed then. After Start.
+  // Call this when the config has been read again, after Start. The values of its section [machine]
+  // apply from now on to all limits that `limits set` has not changed. Fails with INVALID_ARGUMENT,
+  // and changes nothing, if the hours are invalid.
   absl::Status Configure(const MachineConfig& configured);
-  // The peer is there when its trace says so, which began at `began`; InfinitePast: when it was
-  // first followed, which a restart remembers. After Load, before Start.
+  // Makes the peer follow this trace: it is available only when the trace says so. `began` is the
+  // time at which the trace began. InfinitePast means the time at which the peer first followed a
+  // trace, which is stored and kept over restarts. Call it after Load and before Start.
   void Follow(TraceFollower trace, absl::Time began);
-  // When a trace began that others follow, by the same rule; it is kept.
+  // Returns the time at which the trace began, by the same rule for `began`, and stores it. For a
+  // trace that another part of the daemon follows.
   absl::Time BeginTrace(absl::Time began);
-  // Looks from now on.
+  // Begins to read the sensors.
   void Start();
 
-  // Takes a call of Machine; refuses others.
+  // Serves a call of the service Machine. Refuses a call of any other method.
   void Accept(const std::string& method, std::unique_ptr<Call> call);
 
   void OnRoundFinished();
-  // An entry with this much of the peer's own was committed.
+  // Called when an entry has been committed that includes this peer's update. `tokens` is the
+  // number of the peer's own tokens in it.
   void OnContributed(uint64_t tokens);
 
  private:
@@ -109,18 +126,33 @@ class OwnerControl {
   void Schedule();
   void CountTraining(const v1::PeerProgress& progress);
   void SetOrder(const OwnerOrder& order);
-  // Writes what has changed; `done` when it is on the disk.
-  void Save(Task done);
+  // A change that an order makes. Once `text` is in `file`, `apply` runs.
+  struct Change {
+    std::string file;  // The file's name in `dir_`; empty if nothing is to be stored.
+    std::string text;
+    Task apply;
+  };
+  // Writes the present state. Called after a contribution, and after an order that has changed
+  // without a call of the owner.
+  void Save();
   void SaveSoon();
-  absl::Status Order(const std::string& method, const Frame& question);
-  absl::Status SetLimits(const v1::SetLimitsRequest& request);
+  absl::StatusOr<Change> Prepare(const std::string& method, const Frame& question);
+  absl::StatusOr<OwnerOrder> OrderIn(absl::string_view name, const Frame& question) const;
+  absl::StatusOr<Change> PrepareLimits(const v1::SetLimitsRequest& request);
   absl::Status Take(LimitBook changed);
   void OnQuestion(uint64_t id, const Frame& question);
+  void CarryOutNext();
+  void Answer(uint64_t id, const absl::Status& status);
   v1::MachineStatus Status();
 
   struct Asked {
     std::string method;
     std::unique_ptr<Call> call;
+  };
+  struct Waiting {
+    uint64_t id = 0;  // The number of the call.
+    std::string method;
+    Frame question;
   };
 
   const Env env_;
@@ -130,7 +162,7 @@ class OwnerControl {
   const Events events_;
   const absl::Time started_;
 
-  // Loop thread.
+  // Used on the loop thread.
   std::optional<TraceFollower> trace_;  // [availability]
   LimitBook book_;
   OwnerLimits limits_;
@@ -139,12 +171,15 @@ class OwnerControl {
   MachineVerdict verdict_;
   bool decided_ = false;
   bool reading_ = false;
-  bool limits_changed_ = false;  // since they were written
   bool saving_soon_ = false;
-  double train_seconds_ = 0;  // as the peer told them last
+  bool writing_order_ = false;
+  bool save_after_ = false;  // True if Save must be called after the order that is being written.
+  // The training time in the peer's last report; nullopt before the first report.
+  std::optional<double> train_seconds_;
   absl::Time idle_since_ = absl::InfinitePast();
   Executor::TimerId timer_ = 0;
   std::map<uint64_t, Asked> asked_;
+  std::deque<Waiting> waiting_;  // The orders that arrived while another order was being written.
   uint64_t next_call_ = 0;
   SerialQueue writes_;
   CallbackGuard guard_;

@@ -13,7 +13,7 @@ namespace {
 // A limit that is passed again within this time after it was lifted was lifted too early.
 constexpr absl::Duration kSoon = absl::Minutes(10);
 
-// What cools without work heats again with it, and a battery's charge wavers.
+// A machine that cools without work heats up again with it, and a battery's charge fluctuates.
 constexpr double kCoolerBy = 5;
 constexpr double kChargeAbove = 5;
 
@@ -23,7 +23,7 @@ std::string Gigabytes(uint64_t bytes) {
                       : absl::StrFormat("%.4g TB", value / 1e12);
 }
 
-// Until when is known only if it is of every reason.
+// The end is only known if every reason's is.
 void Add(std::string reason, absl::Time until, MachineVerdict* verdict) {
   verdict->changes = verdict->reasons.empty() ? until : std::max(verdict->changes, until);
   verdict->reasons.push_back(std::move(reason));
@@ -43,7 +43,7 @@ absl::Status OwnerLimits::Set(const MachineConfig& limits) {
   return absl::OkStatus();
 }
 
-// Within a week a weekday and a time say it.
+// Within a week a weekday and a time are enough.
 std::string OwnerLimits::TimeText(absl::Time wall, absl::Time then) const {
   if (then - wall > absl::Hours(24 * 6)) return absl::FormatTime("%Y-%m-%d %H:%M", then, zone_);
   const bool today = absl::ToCivilDay(wall, zone_) == absl::ToCivilDay(then, zone_);

@@ -1,10 +1,11 @@
-// Whether a machine may train for a run, as its owner limits it ([machine] and orders): the
-// decision alone.
+// Decides whether a machine may train for a run, from its owner's limits ([machine]) and orders. It
+// only decides; OwnerControl acts on the decision.
 //
-// Law: a limit that is passed holds at once, and is lifted when it has been kept for a while; that
-// while doubles for a limit that is soon passed again. So a peer does not flap between the two.
-// What is not seen on a machine limits nothing. Reasons name the limit and not what was measured,
-// so that a reason that lasts stays the same text. Pure, no I/O and no clock; one thread.
+// Law: when a limit is exceeded, it stops the training immediately. Training is allowed again when
+// the limit has been kept for some time. This time doubles if the limit is soon exceeded again, so
+// that a peer does not start and stop all the time. A limit has no effect if the machine does not
+// report its value. Reasons name the limit and not the measured value, so that the text of a
+// lasting reason does not change. Pure. Used by one thread.
 #pragma once
 
 #include <array>
@@ -20,26 +21,27 @@
 
 namespace atolld {
 
-// What was seen of a machine at one moment. Empty: this machine has no such thing, or does not
-// tell.
+// The observations of a machine at one moment. A field is empty if this machine has no such thing
+// or does not report it.
 struct MachineView {
-  std::optional<absl::Duration> untouched;  // since keyboard or mouse was used
+  // The time since the keyboard or the mouse was last used.
+  std::optional<absl::Duration> untouched;
   std::optional<bool> on_battery;
-  std::optional<double> charge;      // per cent
-  std::optional<double> celsius;     // of the hottest sensor
-  std::optional<double> others;      // per cent of all processors that other programs use
-  std::optional<double> gpu_others;  // per cent of the GPU
+  std::optional<double> charge;      // The charge of the battery in per cent.
+  std::optional<double> celsius;     // The temperature of the hottest sensor.
+  std::optional<double> others;      // The per cent of all processors that other programs use.
+  std::optional<double> gpu_others;  // The per cent of the GPU that other programs use.
   std::optional<uint64_t> memory_available_bytes;
   std::optional<uint64_t> disk_free_bytes;
-  uint64_t worker_bytes = 0;  // memory that this daemon's worker holds
-  uint64_t bytes_today = 0;   // sent and received since midnight
+  uint64_t worker_bytes = 0;  // The memory that this daemon's worker uses.
+  uint64_t bytes_today = 0;   // The bytes sent and received since midnight.
 };
 
 struct OwnerOrder {
   enum class Kind {
     kNone,
-    kPause,   // until `until`
-    kFinish,  // the round under way, then a pause of `pause`
+    kPause,   // The peer pauses until `until`.
+    kFinish,  // The peer finishes the round under way, then pauses for `pause`.
   };
   Kind kind = Kind::kNone;
   absl::Time until = absl::InfiniteFuture();
@@ -48,35 +50,39 @@ struct OwnerOrder {
 
 struct MachineVerdict {
   bool may_train = true;
-  bool may_exchange = true;          // false: the peer stays away from its run; nor does it train
-  std::vector<std::string> reasons;  // most pressing first; empty: it may train
-  // When that changes by itself, by the wall clock. InfiniteFuture: nobody can say.
+  bool may_exchange = true;  // If false, the peer leaves its run, and does not train either.
+  // Why the peer may not train, the most important reason first; empty if it may train.
+  std::vector<std::string> reasons;
+  // The time of the wall clock at which the verdict will change by itself; InfiniteFuture if that
+  // is unknown.
   absl::Time changes = absl::InfiniteFuture();
 };
 
 class OwnerLimits {
  public:
-  // A limit is lifted after it was kept so long; at most so long when it is passed again and again.
+  // The time for which a limit must be kept until training is allowed again: kCalm at first, up to
+  // kLongestCalm if the limit is exceeded again and again.
   static constexpr absl::Duration kCalm = absl::Seconds(30);
   static constexpr absl::Duration kLongestCalm = absl::Minutes(8);
 
   explicit OwnerLimits(absl::TimeZone zone) : zone_(zone) {}
 
-  // INVALID_ARGUMENT: hours that are none; nothing has changed then.
+  // Fails with INVALID_ARGUMENT, and changes nothing, if the hours are invalid.
   absl::Status Set(const MachineConfig& limits);
 
-  // `now` never goes back; `wall` is what clocks on walls show.
+  // Returns the verdict for this view of the machine. `now` must never go back; `wall` is the time
+  // of the wall clock.
   MachineVerdict Look(absl::Time now, absl::Time wall, const OwnerOrder& order,
                       const MachineView& view);
 
  private:
-  // A limit on what is measured.
+  // The state of a limit on a measured value.
   struct Latch {
     bool holds = false;
     std::optional<absl::Time> kept_since;
     absl::Time lifted = absl::InfinitePast();
     absl::Duration calm = kCalm;
-    uint64_t worker_bytes = 0;  // that the worker held when it was passed
+    uint64_t worker_bytes = 0;  // The worker's memory when the limit was exceeded.
   };
   enum Measured {
     kInUse,

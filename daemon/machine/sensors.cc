@@ -25,11 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Others' work is what they did in the last seconds: a page that opens is no reason to pause.
+// Others' work is that of the last seconds: a page that opens is no reason to pause.
 constexpr absl::Duration kWindow = absl::Seconds(10);
 constexpr uint64_t kFewestTicks = 20;  // of all processors together, for a share to mean something
 
-// nvidia-smi wakes the driver up.
+// Each reading wakes the driver up.
 constexpr absl::Duration kBetweenGpuReadings = absl::Seconds(10);
 
 constexpr char kNvidia[] = "/usr/bin/nvidia-smi";
@@ -55,7 +55,7 @@ std::optional<double> ReadNumber(const std::string& path) {
   return number;
 }
 
-// Their paths, sorted; nothing where there is no such folder.
+// Returns their paths, sorted; nothing if there is no such folder.
 std::vector<std::string> EntriesOf(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code error;
@@ -75,7 +75,7 @@ struct ProcessTimes {
   uint64_t resident_pages = 0;
 };
 
-// Of /proc/PID/stat: "1 (a name) S 0 ..."; its name may hold anything.
+// Parses /proc/PID/stat: "1 (a name) S 0 ..."; the name may contain anything.
 std::optional<ProcessTimes> ParseStat(const std::string& text) {
   const size_t end = text.rfind(')');
   if (end == std::string::npos) return std::nullopt;
@@ -253,7 +253,8 @@ std::optional<absl::Time> ReadLastTerminalInput(const std::string& root) {
   std::vector<std::string> terminals = EntriesOf(root + "/dev/pts");
   for (const std::string& path : EntriesOf(root + "/dev")) {
     const std::string name = NameOf(path);
-    // "/dev/tty" is whoever asks, and "tty" without a number; those with letters are serial lines.
+    // "/dev/tty", without a number, is the terminal of the process that asks; those with letters
+    // are serial lines.
     if (name.size() > 3 && absl::StartsWith(name, "tty") &&
         absl::ascii_isdigit(static_cast<unsigned char>(name[3]))) {
       terminals.push_back(path);
@@ -284,7 +285,8 @@ std::optional<uint64_t> ReadInputInterrupts(const std::string& root) {
   return sum;
 }
 
-// "# gpu  pid  type  sm  mem  enc  dec  command", then a line a process; "-" is nothing.
+// Parses "# gpu  pid  type  sm  mem  enc  dec  command", then a line for each process; "-" means
+// nothing.
 std::optional<double> OthersOfPmon(absl::string_view printed, const std::vector<uint64_t>& own) {
   std::map<std::string, double> by_gpu;
   bool processes = false;
@@ -338,7 +340,7 @@ void LinuxSensors::Read(const MachineConfig& limits, std::function<void(const Ma
                         guard_.Wrap([this, limits, read] { Take(limits, *read); }));
 }
 
-// What no limit asks for is not read.
+// Values that no limit needs are not read.
 void LinuxSensors::ReadFiles(const std::string& root, const std::string& dir, uint64_t pid,
                              const MachineConfig& limits, Readings* out) {
   if (limits.others_above > 0 || limits.memory_floor > 0) out->cpu = ReadCpuTimes(root, pid);

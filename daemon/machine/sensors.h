@@ -1,22 +1,24 @@
-// Sensors: what a peer sees of its machine and of those who use it, for its owner's limits.
+// Sensors: reads the values on which an owner can set limits, such as battery, temperature and the
+// use of keyboard and processors.
 //
-// LinuxSensors reads /proc and /sys alone, and needs no library and no rights:
+// LinuxSensors reads only /proc, /sys and /dev and runs a few programs. It needs no library and no
+// privileges:
 //
-//   keyboard, mouse   when terminals (/dev/tty*, /dev/pts/*) were last read from, changes of the
-//                     interrupt counts of i8042 (notebooks, PS/2), and, of a desktop, what
-//                     `loginctl show-seat` says is idle since when
+//   keyboard, mouse   the time at which terminals (/dev/tty*, /dev/pts/*) were last read, changes
+//                     in the interrupt counts of i8042 (notebooks, PS/2) and, on a desktop, the
+//                     idle time that `loginctl show-seat` reports
 //   battery, mains    /sys/class/power_supply
-//   temperature       hwmon sensors of processors and GPUs; where none is, thermal zones; of an
-//                     NVIDIA GPU what nvidia-smi says
-//   others' CPU       /proc/stat, less the CPU time of this daemon and all below it, over the last
-//                     ten seconds
-//   others' GPU       AMD: gpu_busy_percent, less what the worker's own fdinfo says; NVIDIA:
-//                     nvidia-smi pmon
-//   memory            what this process can still take, by control groups too
-//   disk              what is free where the replica lies
+//   temperature       hwmon sensors of processors and GPUs, or thermal zones if there are no such
+//                     sensors; for an NVIDIA GPU the output of nvidia-smi
+//   others' CPU       /proc/stat, minus the CPU time of this daemon and all its descendants, over
+//                     the last ten seconds
+//   others' GPU       for AMD gpu_busy_percent, minus the worker's own use in its fdinfo; for
+//                     NVIDIA the output of nvidia-smi pmon
+//   memory            the memory that this process can still allocate, within its control groups
+//   disk              the free space of the disk on which the replica is
 //
-// A machine without one of them does not tell it. Loop thread; the reading is done on the pool, and
-// programs run as children, which are given up after kProgramLimit.
+// A value that the machine lacks is not reported. Used on the loop thread. Files are read on the
+// pool, and programs run as child processes, which are abandoned after kProgramLimit.
 #pragma once
 
 #include <cstdint>
@@ -40,58 +42,68 @@ namespace atolld {
 class Sensors {
  public:
   virtual ~Sensors() = default;
-  // `done` is given what these limits ask for, later, on the loop. One at a time.
+  // Reads the values that these limits need and calls `done` with them later, on the loop. Only one
+  // Read may be under way at a time.
   virtual void Read(const MachineConfig& limits, std::function<void(const MachineView&)> done) = 0;
 };
 
-// CPU time since the machine's start, in ticks of the kernel.
+// The CPU time since the machine's start, in ticks of the kernel.
 struct CpuTimes {
-  uint64_t busy = 0;  // of all processes
+  uint64_t busy = 0;  // The time of all processes.
   uint64_t total = 0;
-  uint64_t own = 0;           // of `pid` and all below it, those that have ended included
-  uint64_t worker_bytes = 0;  // resident memory of those below it
+  uint64_t own = 0;  // The time of `pid` and all its descendants, including those that have ended.
+  uint64_t worker_bytes = 0;  // The resident memory of the descendants.
 };
 
-// The parts that are pure but for the files below `root`, which stands before /proc, /sys and /dev.
-// Blocking; any thread.
+// These functions read only files below `root`, which is a prefix of the paths /proc, /sys and
+// /dev, for tests. They return nullopt if the machine does not report the value. They block, and
+// may be called from any thread.
 std::optional<CpuTimes> ReadCpuTimes(const std::string& root, uint64_t pid);
 std::optional<bool> ReadOnBattery(const std::string& root);
 std::optional<double> ReadCharge(const std::string& root);
 std::optional<double> ReadCelsius(const std::string& root);
-std::optional<double> ReadGpuBusy(const std::string& root);  // AMD, the busiest one, per cent
-uint64_t ReadOwnGpuNanoseconds(const std::string& root, uint64_t pid);  // of all below it too
+// Returns the use of the busiest AMD GPU in per cent.
+std::optional<double> ReadGpuBusy(const std::string& root);
+// Includes the descendants of `pid`.
+uint64_t ReadOwnGpuNanoseconds(const std::string& root, uint64_t pid);
 std::optional<absl::Time> ReadLastTerminalInput(const std::string& root);
 std::optional<uint64_t> ReadInputInterrupts(const std::string& root);
 
-// Per cent of the processors that others have used between two readings; empty: too short a time.
+// Returns the per cent of the processors that other programs have used between two readings;
+// nullopt if the time between them is too short.
 std::optional<double> OthersShare(const CpuTimes& before, const CpuTimes& after);
 
-// Of what `nvidia-smi pmon -c 1 -s u` prints: the share of processes that are none of `own`; empty:
-// it prints no processes.
+// Parses the output of `nvidia-smi pmon -c 1 -s u`. Returns the per cent of the GPU that processes
+// outside `own` use; nullopt if the output lists no processes.
 std::optional<double> OthersOfPmon(absl::string_view printed, const std::vector<uint64_t>& own);
-// Of `loginctl show-seat seat0`: since when nobody has touched it, by the wall clock;
-// InfiniteFuture where somebody does; empty: nobody is at the seat, or it does not say.
+// Parses the output of `loginctl show-seat seat0`. Returns the time of the wall clock since which
+// the seat has been idle, or InfiniteFuture if it is in use. Returns nullopt if no user is at the
+// seat or the output does not say.
 std::optional<absl::Time> IdleSinceOfSeat(absl::string_view printed);
 
+// Reads the sensors that are listed at the top of this file. It has more than twenty members
+// because each kind of sensor keeps its last reading until the next one.
 class LinuxSensors final : public Sensors {
  public:
   static constexpr absl::Duration kProgramLimit = absl::Seconds(5);
 
-  // `dir`: where the replica lies. `pid`: this process.
+  // `dir` is the folder of the replica. `pid` is the id of this process. `root` is a prefix of all
+  // paths, for tests.
   LinuxSensors(Env env, std::string dir, uint64_t pid, std::string root = "");
 
   void Read(const MachineConfig& limits, std::function<void(const MachineView&)> done) override;
 
  private:
-  struct Readings {  // what the pool has read of the files
+  struct Readings {  // The values that were read from files on the pool.
     MachineView view;
     std::optional<CpuTimes> cpu;
     std::optional<double> gpu_busy;
     uint64_t own_gpu_nanoseconds = 0;
     std::optional<absl::Time> terminal_input;
     std::optional<uint64_t> input_interrupts;
-    std::vector<uint64_t> own;          // this process and all below it
-    std::vector<std::string> programs;  // of those below that there are
+    std::vector<uint64_t> own;  // The ids of this process and all its descendants.
+    // The paths of the programs that LinuxSensors uses and that exist.
+    std::vector<std::string> programs;
   };
   struct Sample {
     absl::Time at;
@@ -112,21 +124,24 @@ class LinuxSensors final : public Sensors {
   const uint64_t pid_;
   const std::string root_;
 
-  // Loop thread.
+  // Used on the loop thread.
   std::function<void(const MachineView&)> done_;
   MachineView view_;
   std::deque<Sample> samples_;
   std::optional<absl::Time> gpu_read_at_;
   uint64_t gpu_nanoseconds_ = 0;
   std::optional<uint64_t> interrupts_;
-  absl::Time touched_;                    // by the interrupts, as far as they tell
-  std::optional<absl::Time> seat_idle_;   // since when, as the seat's last answer said
-  std::optional<absl::Time> last_input_;  // of the last look, apart from the seat
+  // The time at which the interrupt counts last showed a use of keyboard or mouse.
+  absl::Time touched_;
+  // The time since which the seat has been idle, in its last report.
+  std::optional<absl::Time> seat_idle_;
+  // The last input at the last reading, without the seat's report.
+  std::optional<absl::Time> last_input_;
   bool asks_for_input_ = false;
   std::optional<double> nvidia_others_;
   std::optional<double> nvidia_celsius_;
   absl::Time nvidia_read_at_ = absl::InfinitePast();
-  size_t running_ = 0;  // programs
+  size_t running_ = 0;  // The number of programs that are running.
   std::map<uint64_t, std::unique_ptr<ChildProcess>> programs_;
   uint64_t next_program_ = 0;
   CallbackGuard guard_;

@@ -16,21 +16,23 @@
 namespace atolld {
 namespace {
 
-// Donors may all be busy, away or one version behind for a moment: ask again after so long.
+// All donors may be busy, away or one version behind for a moment: the pause before they are asked
+// again.
 constexpr absl::Duration kFetchPause = absl::Milliseconds(500);
 
-// How often all donors must lack an entry before a whole snapshot is fetched instead, where they
-// have not said what they offer: one of them may be a moment behind.
+// How often all donors must lack an entry before a whole snapshot is fetched instead, if they have
+// not told their offers: one of them may be a moment behind.
 constexpr int kLackingBeforeSnapshot = 4;
 
-// The same where some lack it and none of the others gave it: one of them may only be busy, but one
-// that never answers must not keep a replica from the snapshots of the others.
+// The same number if some donors lack the entry and none of the others gave it: one of these may
+// only be busy, but a donor that never answers must not keep a replica from the snapshots of the
+// others.
 constexpr int kPartlyLackingBeforeSnapshot = 8;
 
-constexpr char kNobody[] = "nobody who has more can be asked";
+constexpr char kNobody[] = "no peer that has more can be asked";
 
-// Headers that are fetched at once: those of a gap beyond it take a snapshot. They are held in
-// memory, some hundred bytes each and more with many contributors.
+// The most headers that are fetched at once; for a longer gap a snapshot is fetched. They are held
+// in memory and take some hundred bytes each, or more with many contributors.
 constexpr uint64_t kMostHeadersKept = 16384;
 
 std::string HexOf(const std::string& digest) {
@@ -155,7 +157,7 @@ void CatchUp::NoteFailing(const std::string& why) {
   failing_->why = why;
 }
 
-// What is begun; of what is tried again and again only now and then.
+// Logs what is begun; of repeated attempts only one now and then.
 void CatchUp::SayBegun(Log::Level level, const std::string& line) {
   if (!failing_) return env_.log.Write(level, line);
   lines_->Write(level, WithoutNumbers(line), line);
@@ -174,7 +176,7 @@ void CatchUp::RetryLater(const absl::Status& why) {
   }));
 }
 
-// By itself, and against its neighbours as far as they are known.
+// Checks the header by itself, and against its neighbours as far as they are known.
 absl::Status CatchUp::CheckTold(const v1::EntryHeader& header) const {
   const uint64_t version = header.version();
   if (replica_.genesis.state_digest().empty()) {
@@ -263,7 +265,7 @@ bool CatchUp::EntryIsGone() const {
   return lacking_ >= kLackingBeforeSnapshot || partly_lacking_ >= kPartlyLackingBeforeSnapshot;
 }
 
-// The headers from `first` up to one that is known, each vouched for by its successor.
+// Fetches the headers from `first` up to one that is known, each vouched for by its successor.
 void CatchUp::FetchChain(uint64_t first, std::function<void(absl::Status)> done) {
   const auto known = announced_.lower_bound(first);
   uint64_t last = replica_.version;
@@ -309,7 +311,8 @@ void CatchUp::FetchGap() {
   FetchEntries(std::move(headers));
 }
 
-// Of the entries of this run one is about as long as another, where nobody has told.
+// Returns the size of an entry. If no donor has told it, assumes that the run's entries are about
+// equally long.
 uint64_t CatchUp::EntryBytes(uint64_t version) const {
   const auto told = payload_bytes_.find(version);
   return told != payload_bytes_.end() ? told->second : Source().payload_limit;
@@ -405,7 +408,8 @@ void CatchUp::OnSnapshot(const absl::StatusOr<FetchedSnapshot>& fetched) {
   events_.on_snapshot(fetched->version);
 }
 
-// The snapshot is one of the run's history if the header after it names its state and its header.
+// Confirms that the snapshot is one of the run's history: the header after it must name its state
+// and its header.
 void CatchUp::Confirm(const v1::SnapshotInfo& info, std::function<void(absl::Status)> verdict) {
   const uint64_t version = info.version();
   if (version > newest_) {
@@ -430,8 +434,8 @@ void CatchUp::Confirm(const v1::SnapshotInfo& info, std::function<void(absl::Sta
   });
 }
 
-// INVALID_ARGUMENT: another history's. What cannot be known yet is believed: the next header tells,
-// and a replica that it contradicts is repaired.
+// Fails with INVALID_ARGUMENT if the snapshot is of another history. If that is not known yet, the
+// snapshot is believed: the next header will tell, and a replica that it contradicts is repaired.
 absl::Status CatchUp::CompareState(const v1::SnapshotInfo& info) const {
   const absl::Status forged = absl::InvalidArgumentError(
       absl::StrCat("its snapshot of version ", info.version(), " is not of this run's history"));

@@ -1,11 +1,14 @@
-// CatchUp: fetches from other peers what a replica has missed.
+// CatchUp: fetches from other peers the entries that a replica has missed.
 //
-// It knows the committed headers that are still to come: the coordinator tells the newest, and the
-// headers back from there come from donors, each vouched for by its successor. Between the replica
-// and the newest it fetches entries or a snapshot, whichever is fewer bytes. A header is taken in
-// only if the history key has signed it and it continues what is held here; a fork is never
-// followed. It writes nothing into the replica: it hands over what has come, an entry at a time and
-// in order, or a snapshot that lies in the folder. Loop thread.
+// It knows the committed headers after the replica's version. The coordinator reports the newest
+// header, and donors give the headers before it; each header carries the digest of its predecessor,
+// which is so confirmed. To bring the replica to the newest version, CatchUp fetches either entries
+// or a snapshot, depending on which takes fewer bytes.
+//
+// A header is accepted only if the history key has signed it and it continues this replica's
+// history; a fork is never followed. CatchUp writes nothing into the replica: it hands over fetched
+// entries one at a time and in order, or reports that it has fetched a snapshot into the folder.
+// Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -28,52 +31,59 @@
 
 namespace atolld {
 
-// A peer that may be asked, and what it has said that it can give.
+// A peer that may be asked, and its offer.
 struct FetchDonor {
   std::string address;
-  std::optional<v1::Offer> offer;  // not told: it may have anything
+  // Nullopt if the peer has made no offer; it may then have any data.
+  std::optional<v1::Offer> offer;
 };
 
 std::vector<std::string> AddressesOf(absl::Span<const FetchDonor> donors);
 
-// The snapshots that are offered between `oldest` and `newest`, best first: the newest that at
-// least half as many offer as the most offered one, so that several can give it and the tail is
-// short; then the others, newest first.
+// Returns the versions, from `oldest` to `newest`, of which snapshots are offered, best first. The
+// best is the newest version that has at least half as many donors as the most offered one, so that
+// several donors can give the snapshot and few entries follow it. The other versions follow, newest
+// first.
 std::vector<uint64_t> SnapshotsOffered(absl::Span<const FetchDonor> donors, uint64_t oldest,
                                        uint64_t newest);
 
-// Whether anybody may have it: offers it, or has not told.
+// These return true if some donor may have the data, because the donor offers it or has made no
+// offer.
 bool EntryOffered(absl::Span<const FetchDonor> donors, uint64_t version);
 bool SnapshotOffered(absl::Span<const FetchDonor> donors, uint64_t oldest, uint64_t newest);
 
-// Of theta and the outer rule's buffers. The genesis must be sound.
+// Returns the size of theta and the outer rule's buffers. The genesis must be sound.
 uint64_t SnapshotBytes(const v1::Genesis& genesis);
 
-// For people: "512 B", "12.3 kB", "4.1 MB".
+// Formats bytes for people: "512 B", "12.3 kB", "4.1 MB".
 std::string FormatBytes(uint64_t bytes);
 
-// FAILED_PRECONDITION: the coordinator tells another header of `version` than the one here.
+// Returns the FAILED_PRECONDITION error for the case that the coordinator reports another header of
+// `version` than the replica has.
 absl::Status ForkedError(uint64_t version, const std::string& told, const std::string& here);
 
-// Nobody gives what is missing: all that could be asked have failed, or nobody could be asked.
-// Something that comes ends it.
+// Describes that no peer gives the missing data: all peers that could be asked have failed, or no
+// peer could be asked. This state ends when data arrives.
 struct FetchFailure {
-  absl::Time since;  // the first attempt that failed
-  std::string why;   // the last
+  absl::Time since;  // The time of the first failed attempt.
+  std::string why;   // The reason of the last failure.
 };
 
 class CatchUp {
  public:
   struct Events {
-    // The entry after the replica's version: commit it, then call `next`.
+    // Called when the entry after the replica's version has come. The owner must commit it, then
+    // call `next`.
     std::function<void(const Entry& entry, Task next)> on_entry;
-    // The snapshot of `version` lies in the folder: open the replica again.
+    // Called when the snapshot of `version` was fetched into the folder. The owner must open the
+    // replica again.
     std::function<void(uint64_t version)> on_snapshot;
-    // What is known or may be asked for has changed: commit what Next() gives, or Fetch().
+    // Called when the known headers or the donors have changed. The owner must commit the next
+    // entry if that is possible, or call Fetch().
     std::function<void()> on_change;
   };
 
-  // `replica` outlives it.
+  // `replica` must outlive this object.
   CatchUp(Env env, std::string dir, const ReplicaMirror& replica, Events events);
   ~CatchUp();
 
@@ -81,35 +91,40 @@ class CatchUp {
   bool fetching() const { return entries_ || snapshot_ || chain_; }
   const std::optional<FetchFailure>& failing() const { return failing_; }
 
-  // Who may be asked, best first, and how long without progress. It helps with what is under way.
+  // Sets the peers that may be asked, best first, and how long a fetch may be without progress. A
+  // fetch under way uses the new peers at once.
   void SetDonors(std::vector<FetchDonor> donors, absl::Duration failure_timeout);
 
-  // Whether a committed header that is told is sound by itself, and fits its neighbours as far as
-  // they are known.
+  // Checks that a committed header which the coordinator has reported is sound and fits the known
+  // headers before and after it.
   absl::Status CheckTold(const v1::EntryHeader& header) const;
-  void OnTold(const v1::EntryHeader& header);  // checked; it is still to come
-  void OnNewest(uint64_t version);             // so far has the run come
-  // What was told is not to be believed. It is forgotten, and with it what is held of it: of two
-  // headers that contradict each other either may be the false one. The next Welcome says anew what
-  // there is to come.
+  // Takes a checked header of an entry after the replica's version.
+  void OnTold(const v1::EntryHeader& header);
+  void OnNewest(uint64_t version);  // Called when the run has reached `version`.
+  // Forgets all reported headers and what was fetched because of them. Called when two headers
+  // contradict each other, since either may be false. The next Welcome reports the run's newest
+  // version again.
   void Forget();
 
-  // A header that is known and still to come, nullptr: it is not known.
+  // Returns the header of a version after the replica's, or nullptr if it is not known.
   const v1::EntryHeader* Known(uint64_t version) const;
 
-  // The replica stands elsewhere: what it has reached is no longer missing.
+  // Called when the replica is at another version. The entries up to that version are then no
+  // longer missing.
   void OnMoved();
-  // It has stepped by an entry.
+  // Called when the replica has stepped by an entry.
   void OnCommitted() { lacking_ = partly_lacking_ = 0; }
-  // Its commits are no longer held: hands over an entry that came meanwhile. False: none did.
+  // Called when commits are no longer held. Hands over the entry that came meanwhile, or returns
+  // false if no entry came.
   bool Release();
 
-  // Fetches what is missing, unless that is under way, or has to wait.
+  // Fetches the missing data, unless a fetch is under way or has to wait.
   void Fetch();
-  // The same, where every header up to the newest is known and the payloads are not here.
+  // Like Fetch, for the case that every header up to the newest is known and only payloads are
+  // missing.
   void FetchGap();
-  void EndEntries();  // gives up the entries that come
-  void End();         // gives up all that is under way
+  void EndEntries();  // Gives up the fetch of entries.
+  void End();         // Gives up every fetch.
 
  private:
   FetchSource Source() const;
@@ -133,19 +148,23 @@ class CatchUp {
   const ReplicaMirror& replica_;
   const Events events_;
 
-  uint64_t newest_ = 0;  // newest version known to be committed
-  // Committed headers to come: the coordinator's, and those that lead back from them.
+  uint64_t newest_ = 0;  // The newest version that is known to be committed.
+  // The known headers after the replica's version: those that the coordinator reported, and those
+  // before them that donors gave.
   std::map<uint64_t, v1::EntryHeader> announced_;
-  std::map<uint64_t, uint64_t> payload_bytes_;  // of entries to come, as donors say
+  // The payload sizes of these entries, as donors report them.
+  std::map<uint64_t, uint64_t> payload_bytes_;
   std::vector<FetchDonor> donors_;
   absl::Duration failure_timeout_ = absl::Seconds(10);
-  // How often all donors, or some, lacked the next entry and nobody gave it.
+  // The number of failed fetches of the next entry because all donors, or only some of them, lacked
+  // it.
   int lacking_ = 0;
   int partly_lacking_ = 0;
   std::optional<FetchFailure> failing_;
-  uint64_t snapshot_bytes_ = 0;  // most that was here of one that is being fetched
+  // The most bytes that were ever complete of the snapshot that is being fetched.
+  uint64_t snapshot_bytes_ = 0;
   bool retry_pending_ = false;
-  Task deferred_;  // a fetched entry's commit, while commits are held
+  Task deferred_;  // The commit of a fetched entry, which waits while commits are held.
   std::unique_ptr<ChainFetch> chain_;
   std::unique_ptr<EntryFetch> entries_;
   std::unique_ptr<SnapshotFetch> snapshot_;

@@ -20,14 +20,14 @@
 namespace atolld {
 namespace {
 
-// As [membership] failure_timeout may be configured.
+// The limits of [membership] failure_timeout in a config.
 constexpr absl::Duration kShortestTimeout = absl::Milliseconds(100);
 constexpr absl::Duration kLongestTimeout = absl::Hours(1);
 
-// Far above what any model takes on any line that is of use.
+// Far above the time that any model takes on any usable line.
 constexpr absl::Duration kLongestExchange = absl::Hours(24 * 30);
 
-// As [inner] steps may be configured, and as many as a pace may make of them.
+// The limit of [inner] steps in a config, and of the steps that a pace may make of them.
 constexpr uint32_t kMostSteps = 1000000;
 
 absl::Status CheckSameRun(const HeldHistory& held, const v1::RunSpec& spec) {
@@ -135,10 +135,10 @@ absl::Status CheckAudit(const v1::Audit& audit) {
 constexpr int kMostHeadersAtOnce = 256;
 constexpr size_t kMostBytes = size_t{1000} << 10;
 
-// Of one header's tag and length in the message.
+// The bytes of one header's tag and length in the message.
 constexpr size_t kOverheadBytes = 16;
 
-// NOT_FOUND: it is neither in the log nor in a snapshot.
+// Fails with NOT_FOUND if the header is neither in the log nor in a snapshot.
 absl::StatusOr<v1::EntryHeader> ReadHeader(Files& files, const std::string& dir,
                                            const LogReader& log, uint64_t version) {
   absl::StatusOr<v1::EntryHeader> logged = log.ReadHeader(version);
@@ -148,7 +148,7 @@ absl::StatusOr<v1::EntryHeader> ReadHeader(Files& files, const std::string& dir,
   return snapshot->info().header();
 }
 
-// `first`, or the oldest later version from which on the headers are here.
+// Returns `first`, or the oldest later version from which on the headers are here.
 absl::StatusOr<uint64_t> FirstHeld(Files& files, const std::string& dir, const LogReader& log,
                                    uint64_t first, uint64_t last) {
   const uint64_t logged = log.empty() ? last : log.first_version();
@@ -161,23 +161,24 @@ absl::StatusOr<uint64_t> FirstHeld(Files& files, const std::string& dir, const L
   return first;
 }
 
-// A coordinator on its way up is met soon; one that is away for a day is neither hammered nor
-// forgotten by the log.
+// With these pauses, a coordinator that is starting is met soon, and one that is away for a day is
+// neither dialled too often nor forgotten by the log.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
-// From one of several coordinators to the next; and how many rounds through all of them take no
-// longer pauses: some six seconds, in which one takes over.
+// The pause from one of several coordinators to the next, and the number of rounds through all of
+// them before pauses become longer: some six seconds, in which one takes over.
 constexpr absl::Duration kNextPause = absl::Milliseconds(10);
 constexpr int kSteadyRounds = 30;
 constexpr int kDialsBetweenLines = 12;  // a minute, at the longest pause
 
-// A Session that has lasted so long, longer than any pause, is sound, whatever the one before was.
+// A Session that has lasted for this time, which is longer than any pause, is sound, even if the
+// previous one was not.
 constexpr absl::Duration kSound = absl::Seconds(10);
 
-// Between two beats, however close the end of the coordinator's time is.
+// The least time between two beats, however close the end of the coordinator's time is.
 constexpr absl::Duration kShortestBeat = absl::Milliseconds(10);
 
-// From one question to the next of who leads, while the coordinator is silent; and as long is one
-// that is dialled waited for before the others are asked too.
+// The time between two questions which coordinator leads, while the known one is silent. A dialled
+// coordinator is given as much time before the others are asked as well.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 
 constexpr char kSessionMethod[] = "/atolld.v1.Membership/Session";
@@ -261,12 +262,12 @@ absl::Status CheckPlanTold(const v1::RunSpec& spec, uint64_t epoch, const v1::Ro
   for (const v1::PlanMember& member : plan.contributors()) {
     if (known.count(member.peer()) != 0 || lost.count(member.peer()) != 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(context, "names contributor ", member.peer(), ", who is not on the roster"));
+        absl::StrCat(context, "names contributor ", member.peer(), ", which is not on the roster"));
   }
   for (const v1::Shard& shard : plan.shards()) {
     if (shard.chunks() == 0 || known.count(shard.reducer()) != 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(context, "names reducer ", shard.reducer(), ", who is not on the roster"));
+        absl::StrCat(context, "names reducer ", shard.reducer(), ", which is not on the roster"));
   }
   return absl::OkStatus();
 }
@@ -331,6 +332,7 @@ void CoordinatorLink::Greet(Call& call) {
   call.Start(std::move(events));
   v1::PeerMessage message;
   *message.mutable_hello() = events_.hello();
+  message.mutable_hello()->set_session(++greetings_);
   call.Write(Pack(message));
   call.Read();
 }
@@ -375,7 +377,7 @@ void CoordinatorLink::OnFrame(const Frame& frame) {
   const absl::Status parsed = Unpack(frame, &message);
   if (!parsed.ok()) {
     env_.log.Error(absl::StrCat("coordinator ", address(), ": ", parsed.message()));
-    OnClosed(absl::UnavailableError("the coordinator sent what is no message"));
+    OnClosed(absl::UnavailableError("the coordinator sent something that is not a message"));
     return;
   }
   welcomed_ = welcomed_ || message.has_welcome();
@@ -392,11 +394,13 @@ void CoordinatorLink::OnFrame(const Frame& frame) {
       failure_timeout_ = absl::Milliseconds(
           static_cast<int64_t>(message.welcome().failure_timeout_milliseconds()));
     }
+    introduced_ = true;
+    if (rests_behind_) Rest(*std::exchange(rests_behind_, std::nullopt));
   }
   if (call_ != nullptr) call_->Read();
 }
 
-// Once at each change: whoever looks at this machine sees why it is idle.
+// Logs each change once, so that the log of this machine shows why it is idle.
 void CoordinatorLink::NoteWaiting(const std::string& waiting_for) {
   if (waiting_for == waiting_for_) return;
   waiting_for_ = waiting_for;
@@ -524,6 +528,10 @@ void CoordinatorLink::SayGoodbye(const std::string& reason) {
 
 void CoordinatorLink::Rest(const std::string& reason) {
   if (leaving_ || resting_) return;
+  if (!introduced_) {
+    rests_behind_ = reason;
+    return;
+  }
   waiting_for_.clear();
   if (call_ == nullptr || !welcomed_ || refusing_) {
     resting_ = true;
@@ -539,6 +547,7 @@ void CoordinatorLink::Rest(const std::string& reason) {
 }
 
 void CoordinatorLink::Return() {
+  rests_behind_.reset();
   if (leaving_ || !resting_) return;
   if (call_ != nullptr) OnClosed(absl::OkStatus());
   resting_ = false;

@@ -80,7 +80,7 @@ absl::Status DailyBytes::Save() {
   return absl::OkStatus();
 }
 
-// A disk that is full is said once, until it is not: the count here goes on.
+// A full disk is logged once until a save succeeds again; counting continues.
 void DailyBytes::SaveFromTimeToTime() {
   env_.executor.RunAfter(kBetweenSaves, guard_.Wrap([this] {
     Take();

@@ -1,10 +1,10 @@
-// DailyBytes: how many bytes this machine's line has carried for the daemon since midnight, by the
-// clock on its wall, over restarts.
+// DailyBytes: counts the bytes that this machine's line has carried for the daemon since midnight
+// of the wall clock, across restarts.
 //
-// Law: no event but the beginning of a later day makes the count smaller. A clock that is set back
-// to an earlier day carries the count there, so that nobody gets a day's bytes twice; one that was
-// ahead begins the day anew when it is set right and the next midnight has passed. A crash loses
-// what the last kBetweenSaves counted. DayCount is pure; DailyBytes belongs to the loop thread.
+// Law: the count is reset only when a later day begins. If the clock is set back to an earlier day,
+// the count goes on for that day, so that no day's allowance can be used twice. So if a clock was
+// ahead and is corrected, the count is kept until the next midnight. A crash loses the bytes of at
+// most the last kBetweenSaves. The functions are pure; DailyBytes is used on the loop thread.
 #pragma once
 
 #include <functional>
@@ -25,11 +25,11 @@ struct DayCount {
   BytesToday bytes;
 };
 
-// The count once it is `today` and `more` bytes have passed.
+// Returns `count` after `more` bytes have passed and the date is `today`.
 DayCount Advance(const DayCount& count, absl::CivilDay today, const BytesToday& more);
 
-// "2025-01-31 1234567 89\n", day, sent, received, as the file has it. INVALID_ARGUMENT: it is no
-// such line.
+// These write and parse the line of the file, "2025-01-31 1234567 89\n": day, bytes sent, bytes
+// received. ParseDayCount fails with INVALID_ARGUMENT if the text is not such a line.
 std::string FormatDayCount(const DayCount& count);
 absl::StatusOr<DayCount> ParseDayCount(absl::string_view text);
 
@@ -37,16 +37,17 @@ class DailyBytes {
  public:
   static constexpr absl::Duration kBetweenSaves = absl::Seconds(30);
 
-  // `passed`: how many bytes have passed since this process began. The file `path` keeps the count.
+  // `passed` returns the bytes that have passed since this process began. The file `path` keeps the
+  // count.
   DailyBytes(Env env, std::string path, absl::TimeZone zone, std::function<BytesToday()> passed);
 
-  // Takes up the count that is kept, and counts from now on. A file that nobody can read counts for
-  // nothing, and the log says so. Blocking.
+  // Reads the kept count and counts from now on. If the file cannot be read, the count starts from
+  // zero, and this is logged. This call blocks.
   void Start();
 
   BytesToday Today();
 
-  // Keeps the count; once more before the process ends. Errors as WriteFileDurably. Blocking.
+  // Saves the count. Called before the process ends. Fails like WriteFileDurably. This call blocks.
   absl::Status Save();
 
  private:
@@ -58,10 +59,10 @@ class DailyBytes {
   const absl::TimeZone zone_;
   const std::function<BytesToday()> passed_;
 
-  // Loop thread.
+  // Used on the loop thread.
   DayCount count_;
-  BytesToday taken_;   // of what has passed
-  std::string saved_;  // as the file has it, or will in a moment
+  BytesToday taken_;   // The part of passed_() that is already in count_.
+  std::string saved_;  // The text that the file has or that is being written to it.
   bool failed_ = false;
   CallbackGuard guard_;
 };

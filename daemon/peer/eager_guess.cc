@@ -16,7 +16,7 @@
 namespace atolld {
 namespace {
 
-// D~, chunk by chunk.
+// Gives D~, chunk by chunk.
 class GuessedMean {
  public:
   GuessedMean(const LevelCodecs& codecs, std::vector<SharedBytes> newest,
@@ -57,7 +57,7 @@ class GuessedMean {
   std::vector<float> now_values_, before_values_;
 };
 
-// The newest entry's mean, encoded; empty: it is not here.
+// Returns the newest entry's encoded mean; empty if it is not here.
 std::vector<SharedBytes> NewestMean(const Replica& replica, const Codec& codec) {
   if (replica.version() == 0) return {};
   const absl::StatusOr<Entry> entry = replica.ReadEntry(replica.version());
@@ -67,7 +67,7 @@ std::vector<SharedBytes> NewestMean(const Replica& replica, const Codec& codec) 
   return chunks.ok() ? *std::move(chunks) : std::vector<SharedBytes>();
 }
 
-// The outer step of a copy of the state, into `guess`.
+// Makes the outer step on a copy of the state, into `guess`.
 absl::Status StepCopy(const Replica& replica, GuessedMean& guessed, absl::Span<float> guess) {
   const v1::OuterSpec& outer = replica.genesis().spec().outer();
   ASSIGN_OR_RETURN(const OuterRule* const rule, FindOuterRule(outer.rule()));

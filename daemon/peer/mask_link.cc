@@ -5,6 +5,8 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "membership/history/run_codecs.h"
 #include "membership/masking/mask_announcement.h"
@@ -14,11 +16,7 @@
 namespace atolld {
 namespace {
 
-// Of two, each knows the other's update from the sum: with fewer no secret is told here, whatever
-// the coordinator says.
-constexpr uint32_t kFewestInASum = 3;
-
-// As every mean of the run is encoded.
+// Returns the form in which every mean of the run is encoded.
 ChunkForm FormOfMeans(const v1::RunSpec& spec, const LevelCodecs& codecs) {
   const Codec* const codec = codecs.means.codec;
   const bool stochastic = spec.exchange().stochastic_rounding() && codec->has_stochastic_rounding();
@@ -40,11 +38,13 @@ MaskLink::MaskLink(Env env, std::string self, const std::string& dir, ReplicaKee
       own_(own),
       events_(std::move(events)),
       pinned_(env, self_, dir),
+      shown_(env, dir),
       steps_(keeper) {}
 
 absl::Status MaskLink::Load(const SigningKey* key) {
   key_ = key;
-  return pinned_.Load(key->public_key());
+  RETURN_IF_ERROR(pinned_.Load(key->public_key()));
+  return shown_.Load();
 }
 
 void MaskLink::Follow(const v1::RunSpec& spec) {
@@ -52,8 +52,17 @@ void MaskLink::Follow(const v1::RunSpec& spec) {
   spec_ = spec;
   codecs_ = CodecsOf(spec.exchange()).value();
   steps_.Follow(spec);
+  const size_t listed = pinned_.known().size();
+  if (spec.privacy().closed() && listed < RosterRuleOf(spec.privacy()).fewest) {
+    env_.log.Error(
+        absl::StrCat("only listed parties take part in the run's sums ([privacy] "
+                     "closed), and ",
+                     pinned_.path(), " lists ", listed - 1,
+                     " beside this one: write the others' lines there, and start this "
+                     "peer again"));
+  }
   duty_ = std::make_unique<MaskDuty>(
-      spec.run_id(), self_, key_, std::max(kFewestInASum, spec.privacy().threshold()),
+      spec.run_id(), self_, key_, RosterRuleOf(spec.privacy()),
       [this] { return RandomBytes(env_.executor); }, [this] { return pinned_.known(); });
 }
 
@@ -71,7 +80,9 @@ void MaskLink::OnMessage(const v1::MaskToParty& message) {
     begin_.reset();
     return;
   }
+  const bool discarded = message.has_discarded() && IsUnderWay(message.discarded());
   MaskDuty::Output out = duty_->OnMessage(message);
+  frozen_ = frozen_ || (!out.sends.empty() && out.sends.front().has_agreed());
   if (message.has_roster()) {
     if (out.action != MaskDuty::Action::kForget) roster_ = message.roster();
     const std::string why = pinned_.Contradiction(message.roster());
@@ -80,15 +91,24 @@ void MaskLink::OnMessage(const v1::MaskToParty& message) {
   // Said again after a Session that broke: the update was masked before.
   const bool told_again =
       message.has_delivery() && out.action == MaskDuty::Action::kNothing && masked_.has_value();
-  CarryOut(std::move(out));
+  CarryOut(std::move(out), discarded);
   if (told_again) CarryOut(duty_->Masked(masked_->contribution_root(), masked_->signature()));
 }
 
 void MaskLink::Begin(const v1::MaskAttempt& attempt) {
   begin_.reset();
+  // That the one before is over was not heard, so neither was how.
+  if (under_way() && attempt.attempt() > duty_->party()->attempt().attempt()) Forget();
   if (own_.plain() == nullptr) return Refuse(attempt, "no update is held here");
+  if (IsSpent()) return Refuse(attempt, "its update may be in another sum");
   if (attempt.version() != keeper_.version() + 1) {
     return Refuse(attempt, absl::StrCat("this replica is at version ", keeper_.version()));
+  }
+  if (!IsCounted(attempt.version()) && shown_.CountOf(attempt.version()) >= kMostSumsOfAVersion) {
+    return Refuse(attempt,
+                  absl::StrCat(kMostSumsOfAVersion, " updates to version ", attempt.version(),
+                               " may have been in unmasked sums, none of which was committed; this "
+                               "peer shows no more of them before the file mask_shown is removed"));
   }
   const bool loaded = attempt.first_range() || steps_.Loaded([this] {
     if (begin_) Begin(v1::MaskAttempt(*begin_));
@@ -124,20 +144,47 @@ void MaskLink::Send(v1::MaskFromParty message) {
   events_.send(sent);
 }
 
-void MaskLink::CarryOut(MaskDuty::Output out) {
+void MaskLink::CarryOut(MaskDuty::Output out, bool told) {
   if (!out.event.empty()) env_.log.Warning(out.event);
-  if (out.action == MaskDuty::Action::kForget) {
-    own_.Stand(nullptr);
-    roster_.Clear();
-    masked_.reset();
-    sum_.reset();
-    unmasking_.reset();
-    unmasked_.reset();
-    events_.on_over();
-  }
+  if (out.action == MaskDuty::Action::kForget) OnOver(told);
   for (v1::MaskFromParty& message : out.sends) Send(std::move(message));
   if (out.action == MaskDuty::Action::kMask) Mask();
   if (out.action == MaskDuty::Action::kUnmask) Unmask();
+}
+
+void MaskLink::OnOver(bool told) {
+  // What others have of it they can unmask without this peer.
+  const bool shown = frozen_ || (masked_.has_value() && !told);
+  const bool held = own_.plain() != nullptr && own_.plain()->values == counted_.lock();
+  own_.Stand(nullptr);
+  roster_.Clear();
+  masked_.reset();
+  sum_.reset();
+  unmasking_.reset();
+  unmasked_.reset();
+  frozen_ = false;
+  events_.on_over();
+  if (!shown || !held || Planted(PlantedBug::kMaskedAgain)) return;
+  spent_ = counted_;
+  DropSpent();
+}
+
+bool MaskLink::IsSpent() const {
+  return own_.plain() != nullptr && own_.plain()->values == spent_.lock();
+}
+
+// Drops a spent update, unless the replica is behind: an entry that is still to come may have taken
+// it.
+void MaskLink::DropSpent() {
+  if (!IsSpent() || keeper_.behind()) return;
+  env_.log.Info(absl::StrCat("round ", counted_for_, ": the update may be in a sum that was ",
+                             "unmasked; it is in no other, and another is trained"));
+  own_.Drop();
+  events_.on_shown();
+}
+
+bool MaskLink::IsCounted(uint64_t version) const {
+  return counted_for_ == version && own_.plain()->values == counted_.lock();
 }
 
 void MaskLink::GiveUp(const absl::Status& why) {
@@ -147,19 +194,24 @@ void MaskLink::GiveUp(const absl::Status& why) {
 }
 
 void MaskLink::Forget() {
-  if (duty_ == nullptr) return;
   begin_.reset();
+  End(false);
+}
+
+void MaskLink::End(bool told) {
   if (!under_way()) return;
   duty_->Forget();
-  MaskDuty::Output over;
-  over.action = MaskDuty::Action::kForget;
-  CarryOut(std::move(over));
+  OnOver(told);
 }
 
 void MaskLink::OnMoved() {
   steps_.Load();
+  DropSpent();
   if (!under_way()) return;
-  if (duty_->party()->attempt().version() != keeper_.version() + 1) return Forget();
+  if (duty_->party()->attempt().version() != keeper_.version() + 1) {
+    begin_.reset();
+    return End(/*told=*/true);  // the entry names those who are in it
+  }
   if (own_.plain() == nullptr) GiveUp(absl::FailedPreconditionError("its update is gone"));
 }
 
@@ -192,11 +244,29 @@ void MaskLink::OnMasked(const absl::StatusOr<MaskedContribution>& made, float we
                                   " of the update had no room in the ring and ",
                                   made->cut == 1 ? "was" : "were", " cut"));
   }
-  own_.Stand(std::make_shared<const Contribution>(made->contribution));
+  if (own_.plain() == nullptr) return GiveUp(absl::FailedPreconditionError("its update is gone"));
   weight_ = weight;
+  auto contribution = std::make_shared<const Contribution>(made->contribution);
+  if (IsCounted(version)) return TellMasked(std::move(contribution));
+  const std::weak_ptr<const std::vector<float>> values = own_.plain()->values;
+  shown_.Add(version, [this, contribution, values,
+                       attempt = duty_->party()->attempt()](const absl::Status& written) {
+    if (written.ok()) {
+      counted_ = values;
+      counted_for_ = attempt.version();
+    }
+    if (!IsUnderWay(attempt)) return;
+    if (!written.ok()) return GiveUp(Annotate(written, "its update cannot be counted as shown"));
+    TellMasked(contribution);
+  });
+}
+
+// From now on other peers may unmask the sum that the update is in.
+void MaskLink::TellMasked(std::shared_ptr<const Contribution> made) {
   v1::Ready proof;
-  proof.set_version(version);
-  proof.set_contribution_root(ToBytes(made->contribution.root));
+  proof.set_version(duty_->party()->attempt().version());
+  proof.set_contribution_root(ToBytes(made->root));
+  own_.Stand(std::move(made));
   events_.sign(&proof);
   masked_.emplace();
   masked_->set_contribution_root(proof.contribution_root());
@@ -251,7 +321,7 @@ void MaskLink::Repeat() {
   if (under_way() && sum_ && duty_->contributors().empty()) CarryOut(duty_->Summed(sum_->told));
 }
 
-// Once both the sum and the secrets are here, in whichever order they come.
+// Unmasks once both the sum and the secrets are here, in whichever order they come.
 void MaskLink::Unmask() {
   if (!sum_ || duty_->contributors().empty()) return;
   if (!SameContributors(sum_->told, duty_->contributors())) {
@@ -275,7 +345,7 @@ void MaskLink::Unmask() {
         unmasking_.reset();
         if (!made->ok()) return GiveUp(made->status());
         unmasked_ = Unmasked{digest, *std::move(*made)};
-        pinned_.Pin(roster_);
+        if (!spec_.privacy().closed()) pinned_.Pin(roster_);  // of a list people are the judges
         Unmask();
       }));
 }

@@ -15,7 +15,7 @@ std::shared_ptr<const RingSteps> FirstSteps(const ChunkGrid& grid, const MaskedT
       FirstRingSteps(terms.ring, grid.elements(), terms.first_range));
 }
 
-// nullptr: the newest mean is not here.
+// Returns nullptr if the newest mean is not here.
 std::shared_ptr<const RingSteps> StepsAfterNewest(const Replica& replica, const ChunkGrid& grid,
                                                   const Codec& codec, const MaskedTerms& terms) {
   if (replica.version() == 0) return FirstSteps(grid, terms);

@@ -1,9 +1,10 @@
-// NewestRingSteps: in what steps the values of masked updates are counted, for the entry after the
-// replica's version (compression/ring_codec.h).
+// NewestRingSteps: the steps in which the values of masked updates are quantised for the entry
+// after the replica's version (compression/ring_codec.h).
 //
-// They come of the mean of the newest entry, which all replicas have in common: read when the
-// replica moves, by a job on the keeper's queue. A replica that came by a snapshot alone does not
-// hold that mean, and has no steps but the first until the next entry. Loop thread.
+// The steps are computed from the mean of the newest entry, which is the same in all replicas. A
+// job on the keeper's queue reads the mean when the replica moves. A replica that was fetched as a
+// snapshot does not hold the mean, and has only the first round's steps until the next entry. Used
+// on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,16 @@ class NewestRingSteps {
  public:
   explicit NewestRingSteps(ReplicaKeeper& keeper) : keeper_(keeper) {}
 
-  void Follow(const v1::RunSpec& spec);  // once, checked before
+  void Follow(const v1::RunSpec& spec);  // Called once, with a checked spec.
 
-  // The replica has moved: its newest mean is another.
+  // Called when the replica has moved. Computes the steps from the new mean.
   void Load();
-  // Whether it is known, for the replica's version, what the steps are or that there are none.
-  // Where it is not, `later` is called when it is; the newest one alone.
+  // Returns true if the steps for the replica's version are known, or if it is known that there are
+  // no steps. Otherwise calls `later` when this is known; only the newest `later` is called.
   bool Loaded(Task later);
-  // Those of the first round, which need no mean.
+  // Returns the steps of the first round, which need no mean.
   std::shared_ptr<const RingSteps> First() const;
-  // nullptr: there are none. Only where they are loaded.
+  // Nullptr if there are no steps. May be called only if Loaded() has returned true.
   const std::shared_ptr<const RingSteps>& steps() const { return steps_; }
 
  private:

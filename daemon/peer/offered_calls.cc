@@ -20,13 +20,14 @@ namespace {
 
 constexpr char kOffered[] = "offered:";
 
-// Two calls a donor: beyond this somebody makes names up.
+// Enough for two calls of each donor: a larger number means that a caller invents names.
 constexpr size_t kMostCalls = 128;
-// Of one donor: its two, and two more where it has redialled before the break was seen here.
+// The calls of one donor: its two, and two more if it has redialled before the break was noticed
+// here.
 constexpr int kMostOfOne = 4;
 
-// Its donor dialled, so it can end the call but not say why: what it does not give it lacks, as far
-// as anybody here can tell. Otherwise those that fetch would never look for another way.
+// The donor has dialled, so it can end the call but not give a reason: it is taken to lack what it
+// does not give. Otherwise the fetch would never look for another donor.
 class OfferedCall final : public ForwardingCall {
  public:
   OfferedCall(std::unique_ptr<Call> inner, std::string address)
@@ -64,13 +65,14 @@ absl::StatusOr<std::string> DonorOf(const std::string& method, const Frame& fram
 }
 
 constexpr ptrdiff_t kGivers = 4;
-// Two calls each: what a Donor serves at once.
+// With two calls each, this is what a Donor serves at once.
 constexpr size_t kMostTakers = 8;
 
-// Between the end of a call and the next: a peer that is away costs a dial a second.
+// The pause between the end of a call and the next one: a peer that is away costs one dial a
+// second.
 constexpr absl::Duration kPause = absl::Seconds(1);
 
-// Tells when whoever it was given to is done with it.
+// A call that tells when its user is done with it.
 class GivenCall final : public ForwardingCall {
  public:
   GivenCall(std::unique_ptr<Call> inner, Task on_gone)
@@ -191,7 +193,7 @@ std::vector<std::string> GivesTo(const v1::Roster& roster, const std::string& se
   std::vector<const v1::Member*> takers;
   for (const v1::Member& member : roster.members()) {
     if (!IsHere(member)) continue;
-    if (!member.address().empty()) {
+    if (!member.address().empty() && !member.unreachable()) {
       takers.push_back(&member);
     } else if (member.has_state()) {
       givers.push_back(member.peer());

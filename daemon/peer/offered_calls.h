@@ -1,7 +1,8 @@
-// How donors that nobody can dial give what they have: they dial those that can be dialled and wait
-// to be asked.
+// Calls by which donors that cannot be dialled give their data to other peers: the donors dial the
+// peers that can be dialled, and wait for requests on these calls.
 //
-// Giver is the donor's end, OfferedCalls the end of those that fetch. Loop thread.
+// Giver is the donor's end of these calls, and OfferedCalls the end of the peers that fetch. Used
+// on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -26,38 +27,39 @@ namespace atolld {
 inline constexpr char kGiveEntriesMethod[] = "/atolld.v1.Replica/GiveEntries";
 inline constexpr char kGiveSnapshotMethod[] = "/atolld.v1.Replica/GiveSnapshot";
 
-// The donor's address for those that fetch.
+// Returns the address at which the peers that fetch dial this donor: "offered:PEER".
 std::string OfferedAddress(absl::string_view peer);
 
-// The calls over which donors that nobody can dial give what they have.
+// The calls over which donors that cannot be dialled give their data.
 //
-// Such a donor dials (GiveEntries, GiveSnapshot), names itself, and waits to be asked. To those
-// that fetch this is a Transport: who dials "offered:PEER" gets a call of that peer's that waits,
-// as if it had been dialled; every other address goes to the transport below. What comes over it is
-// judged as any donor's.
+// Such a donor dials (GiveEntries, GiveSnapshot), names itself, and waits for requests. For the
+// code that fetches, this class is a Transport: a dial of "offered:PEER" returns a waiting call of
+// that peer as if the peer had been dialled, and every other address is dialled by the transport
+// below. The data that comes over such a call is checked like any donor's data.
 class OfferedCalls final : public Transport {
  public:
-  // `env` outlives it. `on_change`: donors() is another.
+  // `env` must outlive this object. Calls `on_change` when donors() has changed.
   OfferedCalls(Env env, std::function<void()> on_change);
   ~OfferedCalls() override;
 
-  // A call of one of the two methods. Of one peer and method one waits, the newest; beyond 128 in
-  // all, or 4 of one caller, they are refused with RESOURCE_EXHAUSTED. INVALID_ARGUMENT: it does
-  // not name itself; PERMISSION_DENIED: it names another.
+  // Accepts a call of GiveEntries or GiveSnapshot. For each peer and method only the newest call
+  // waits. A call is refused with RESOURCE_EXHAUSTED if there are more than 128 calls, or more than
+  // 4 of one caller, with INVALID_ARGUMENT if it does not name its peer, and with PERMISSION_DENIED
+  // if it names another peer than its caller.
   void Accept(const std::string& method, std::unique_ptr<Call> call);
 
-  // Peers of which a call waits.
+  // Returns the peers that have a waiting call.
   std::set<std::string> donors() const;
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Acceptor acceptor) override;
-  // NOT_FOUND by on_closed: no call of that peer waits, or it has ended the call; why it cannot
-  // say.
+  // The call's on_closed gives NOT_FOUND if no call of that peer waits, or if the peer has ended it
+  // without a reason.
   std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                              absl::Duration deadline) override;
 
  private:
-  using Key = std::pair<std::string, std::string>;  // peer, the method that fetches
+  using Key = std::pair<std::string, std::string>;  // The peer, and the method of the fetch.
 
   int WaitOf(const std::optional<Identity>& caller) const;
   void OnOpened(uint64_t number, const std::string& method, const Frame& frame);
@@ -68,32 +70,34 @@ class OfferedCalls final : public Transport {
   const std::function<void()> on_change_;
 
   uint64_t accepted_ = 0;
-  std::map<uint64_t, std::unique_ptr<StartedCall>> calls_;  // that wait, or have not named anybody
+  // The calls that wait, and those that have not named a peer yet.
+  std::map<uint64_t, std::unique_ptr<StartedCall>> calls_;
   std::map<Key, uint64_t> waiting_;
   Refusals refusals_;
   CallbackGuard guard_;
 };
 
-// Addresses of those that `self`, a member without an address that holds a state, offers itself to:
-// eight at most of those that others can dial, in roster order after itself. To each of them four
-// offer themselves at most, likewise.
+// Returns the addresses of the members to which `self` offers itself; `self` is a member that
+// cannot be dialled and that holds a state. These are at most eight of the members that can be
+// dialled, in roster order after `self`. No member receives the offers of more than four others.
 std::vector<std::string> GivesTo(const v1::Roster& roster, const std::string& self);
 
-// How a peer that nobody can dial gives to others all the same: it dials them and lets them ask.
+// Lets a peer that cannot be dialled give its data to other peers: it dials them and waits for
+// their requests.
 //
-// It keeps one call for entries and one for a snapshot open to each peer that it is to offer itself
-// to; a call that has ended, used or broken, is dialled anew after a pause. What is asked over it
-// the peer's Donor answers.
+// Giver keeps one call for entries and one for a snapshot open to each peer of GivesTo; a call that
+// was used or has broken is dialled again after a pause. The peer's Donor answers the requests on
+// these calls.
 class Giver {
  public:
-  // `donor` outlives it.
+  // `donor` must outlive this object.
   Giver(Env env, std::string self, Donor& donor);
-  ~Giver();  // ends the calls that wait
+  ~Giver();  // Ends the calls that wait.
 
   void SetTargets(const std::vector<std::string>& addresses);
 
  private:
-  using Key = std::pair<std::string, std::string>;  // address, method
+  using Key = std::pair<std::string, std::string>;  // The address and the method.
 
   void Dial(const Key& key);
   void OnGone(const Key& key, uint64_t number);
@@ -103,7 +107,8 @@ class Giver {
   Donor& donor_;
 
   uint64_t dialled_ = 0;
-  std::map<Key, uint64_t> calls_;  // wanted; the number of the one that is open, 0: none is
+  // The wanted calls, each with the number of its open call, or 0 if it is not open.
+  std::map<Key, uint64_t> calls_;
   std::set<Key> pausing_;
   CallbackGuard guard_;
 };

@@ -17,9 +17,9 @@
 namespace atolld {
 namespace {
 
-// Whether the header speaks of the update that was made ready so: its samples are spent by one
-// entry alone. Without leases, or by a header that does not name them, it cannot be told; then it
-// is.
+// Returns true if the header took the update of this Ready: only one entry spends its samples. Also
+// returns true if this is not known, because there are no leases or the header does not name the
+// samples.
 bool SameSamples(const v1::Contributor& contributor, const v1::Ready& ready) {
   std::set<uint64_t> held;
   for (const v1::SampleRange& range : ready.samples()) held.insert(range.first());
@@ -30,7 +30,7 @@ bool SameSamples(const v1::Contributor& contributor, const v1::Ready& ready) {
   return false;
 }
 
-// The update, clipped, with noise. `within`: Ready.within.
+// Returns the update, clipped and with noise. Sets `within` to Ready.within.
 std::vector<float> MadePrivate(const PrivacyTerms& terms, const OwnUpdate::Trained& trained,
                                const std::string& key, absl::Span<const float> update,
                                double* within) {
@@ -45,7 +45,9 @@ std::vector<float> MadePrivate(const PrivacyTerms& terms, const OwnUpdate::Train
   return values;
 }
 
-// a = update + decay x residual, of the values that the entry covers; `residual` is of all.
+// Returns a = update + decay x residual for the values that the entry covers; `residual` has all
+// values. Returns only the update if the sum is not finite: the residual is then replaced when the
+// update is settled.
 absl::StatusOr<std::vector<float>> WithResidual(const FragmentMap& covers, float decay,
                                                 const std::vector<float>* residual,
                                                 absl::Span<const float> update) {
@@ -58,11 +60,12 @@ absl::StatusOr<std::vector<float>> WithResidual(const FragmentMap& covers, float
     added = AddResidual(decay, *residual, absl::MakeSpan(values));
   }
   if (!added.ok()) return added;
+  if (FirstNonFinite(values) < values.size()) values.assign(update.begin(), update.end());
   return values;
 }
 
-// Of values that stay as they are until they are masked. INVALID_ARGUMENT, as of an encoding: one
-// of them is not finite.
+// Makes a Plain of values that are kept unencoded until they are masked. Fails with
+// INVALID_ARGUMENT, as an encoding would, if one of them is not finite.
 absl::StatusOr<OwnUpdate::Plain> KeptPlain(absl::Span<const float> values,
                                            const Rounding& rounding) {
   const size_t spoilt = FirstNonFinite(values);
@@ -224,7 +227,17 @@ void OwnUpdate::Hold(Encoded encoded, v1::Ready ready, bool missed) {
   if (!encoded.plain) ready.set_contribution_root(ToBytes(encoded.contribution->root));
   ready.set_slow_codec(encoded.slow_codec);
   held_ = Held{std::move(encoded), std::move(ready), missed};
+  refused_ = false;
   if (Planted(PlantedBug::kResidualChangedAtSend)) residual_.Forget();
+}
+
+void OwnUpdate::Refuse() {
+  held_.reset();
+  refused_ = true;
+  if (!spec_.exchange().error_feedback() || residual_.values() == nullptr) return;
+  env_.log.Info(absl::StrCat("version ", keeper_.version(),
+                             ": the last update was refused; its residual is forgotten"));
+  residual_.Discard(keeper_.genesis());
 }
 
 std::shared_ptr<const Contribution> OwnUpdate::contribution() const {
@@ -239,7 +252,7 @@ float OwnUpdate::weight() const {
   if (!held_) return 0;
   uint64_t samples = 0;
   for (const v1::SampleRange& range : held_->ready.samples()) samples += range.count();
-  return ContributionWeight(spec_, held_->ready, samples);
+  return HeldWeights({ContributionWeight(spec_, held_->ready, samples)}).front();
 }
 
 const v1::Contributor* OwnUpdate::TakenBy(const v1::EntryHeader& header) const {
@@ -298,7 +311,7 @@ bool OwnUpdate::OnOpened() {
   return told;
 }
 
-// What the header says of this peer's update: included, or left for a later entry.
+// Settles this peer's update by the header: it is included, or left for a later entry.
 void OwnUpdate::Settle(const v1::EntryHeader& header) {
   settled_version_ = header.version();
   int position = -1;
@@ -325,9 +338,11 @@ void OwnUpdate::Settle(const v1::EntryHeader& header) {
   }
   held_.reset();
   taken_ = true;
+  carried_ = CarriedShare(spec_, header, position);
 }
 
-// Only now, when the header has settled it: a = update + residual, less what was taken of it.
+// Called only when the header has settled the update. The new residual is a = update + residual,
+// minus the part that was taken, and scaled like the update.
 void OwnUpdate::SettleResidual(const v1::EntryHeader& header, int position) {
   if (!spec_.exchange().error_feedback()) return;
   if (!held_ || position < 0) {
@@ -339,6 +354,7 @@ void OwnUpdate::SettleResidual(const v1::EntryHeader& header, int position) {
   const absl::Status kept = SubtractIncluded(header, position, grid, *codecs_.updates.codec,
                                              *held_->encoded.contribution, absl::MakeSpan(rest));
   if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
+  CarryShare(CarriedShare(spec_, header, position), absl::MakeSpan(rest));
   if (keeper_.fragments().several())
     rest = residual_.With(keeper_.fragments(), header.version(), rest);
   residual_.Settle(header.version(), std::make_shared<const std::vector<float>>(std::move(rest)));

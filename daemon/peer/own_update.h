@@ -1,11 +1,13 @@
-// OwnUpdate: what a round's own contribution is - the update that this peer's worker has trained,
-// encoded once, until an entry has taken it - and what earlier ones have lost.
+// OwnUpdate: a peer's own contribution to a round. It is the update that the peer's worker has
+// trained, encoded once and kept until an entry has taken it. OwnUpdate also holds the residual
+// that earlier updates have left.
 //
-// Laws: an update is encoded once and those bytes stand until a header says whether they were
-// included; the residual changes at a commit alone. Where updates are masked it is the values that
-// stand, and each attempt at a masked sum has an encoding of its own. Where entries cover fragments
-// an update is of the next entry's, and dropped if that entry leaves it out. Loop thread; encoding
-// and measuring run on the keeper's queue, so that theta does not move under them.
+// Laws: an update is encoded once and its bytes are kept until a header says whether they were
+// included; the residual changes only at a commit or when the update is refused. If updates are
+// masked, the values are kept instead, and each attempt at a masked sum has an encoding of its own.
+// If entries cover fragments, an update is for the fragment of the next entry and is dropped if
+// that entry leaves it out. Used on the loop thread; encoding and measuring run on the keeper's
+// queue, so that theta does not change meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -28,26 +30,28 @@
 
 namespace atolld {
 
-// What a peer tells of the length of its update, and what its exchanges make updates one by.
+// Measures the length of a peer's update, which is reported to the coordinator, and gives exchanges
+// the rule by which they aggregate updates.
 //
-// Where the run's rule has a centre, that is the mean of the newest entry: read when the replica
-// moves, and the update's distance from it is measured anew for each version that the update is
-// offered to. A replica that has come by a snapshot alone does not hold it, and tells no distance.
+// If the run's rule has a centre, the centre is the mean of the newest entry. It is read when the
+// replica moves, and the update's distance from it is measured anew for each version that the
+// update is offered for. A peer whose replica was fetched as a snapshot does not hold the centre
+// and reports no distance.
 class UpdateMeasure {
  public:
   explicit UpdateMeasure(ReplicaKeeper& keeper) : keeper_(keeper) {}
 
-  // The run's; once, checked before.
+  // Sets the run's rule and codecs, which must have been checked. Called once.
   void Follow(const v1::ExchangeSpec& exchange, const LevelCodecs& codecs);
 
-  // The replica has moved: its newest mean is another.
+  // Called when the replica has moved: reads the new centre.
   void Load();
 
-  // Sets the norms of `ready`. False: they are not known yet for the replica's version; `later` is
-  // called when they are, once.
+  // Sets the norms in `ready`. If they are not known yet for the replica's version, returns false
+  // and calls `later` once they are known.
   bool Tell(const std::shared_ptr<const Contribution>& contribution, v1::Ready* ready, Task later);
 
-  // For an exchange of the entry after the replica's version.
+  // Fills in the settings for an exchange of the entry after the replica's version.
   void Fill(ExchangeSettings* settings) const;
 
  private:
@@ -56,11 +60,11 @@ class UpdateMeasure {
 
   ReplicaKeeper& keeper_;
   LevelCodecs codecs_;
-  std::optional<AggregationRule> rule_;  // nothing: the weighted mean
+  std::optional<AggregationRule> rule_;  // Nullopt means the weighted mean.
   bool loaded_ = false;
-  uint64_t version_ = 0;                  // of the centre
-  std::shared_ptr<const Centre> centre_;  // nullptr: it is not here
-  // What was measured last: of which update, from which version's mean.
+  uint64_t version_ = 0;                  // The version of the centre.
+  std::shared_ptr<const Centre> centre_;  // Nullptr if this peer does not hold the centre.
+  // The last measured update, the version from whose mean its distance was measured, and the norms.
   std::shared_ptr<const Contribution> measured_;
   uint64_t measured_from_ = 0;
   ChunkNorms norms_;
@@ -70,79 +74,98 @@ class UpdateMeasure {
 
 class OwnUpdate {
  public:
-  // What lies in the update slot.
+  // Describes the update that lies in the update slot.
   struct Trained {
-    uint64_t first_sample = 0;  // of those that it was trained on
-    // With differential privacy:
-    double clip = 0;          // to scale it down to; 0: as the run says
-    uint32_t parties = 0;     // whose mean it is, each clipped already; 0: its own, which is not
-    uint32_t within = 0;      // of how many of those the update was no longer
-    bool slow_codec = false;  // to be encoded as those behind slow lines do
+    uint64_t first_sample = 0;  // The first of the samples that the update was trained on.
+    // The following fields are for differential privacy.
+    double clip = 0;  // The length to which the update is clipped; 0 means the run's clip.
+    // The number of parties whose clipped updates were averaged; 0 if the update is the peer's own
+    // and not clipped yet.
+    uint32_t parties = 0;
+    uint32_t within = 0;      // The number of those updates that were no longer than `clip`.
+    bool slow_codec = false;  // True if the update is to be encoded with the codec for slow lines.
   };
-  // An update whose values are kept as they are, since every attempt masks them anew.
+  // An update whose values are kept unencoded because each attempt at a masked sum encodes and
+  // masks them anew.
   struct Plain {
-    std::shared_ptr<const std::vector<float>> values;  // clipped, and with noise
-    Rounding rounding;                                 // of its codes in the ring
+    std::shared_ptr<const std::vector<float>> values;  // The values, clipped and with noise added.
+    Rounding rounding;  // How the values are rounded to the codes of the ring.
   };
-  // What the worker has handed over, encoded.
+  // The update that the worker has handed over, encoded.
   struct Encoded {
-    std::shared_ptr<const Contribution> contribution;  // nullptr where updates are masked
-    std::vector<float> values{};   // with error feedback: a = update + residual,
-                                   // of the entry's values
-    double clip = 0;               // where it follows a quantile: that was used
-    double within = 0;             // and Ready.within
-    bool slow_codec = false;       // as it was asked for
-    std::optional<Plain> plain{};  // only where updates are masked
+    std::shared_ptr<const Contribution> contribution;  // Nullptr if updates are masked.
+    // With error feedback, a = update + residual for the values that the entry covers; otherwise
+    // empty.
+    std::vector<float> values{};
+    double clip = 0;               // The clip that was used, if the run's clip follows a quantile.
+    double within = 0;             // Ready.within in that case.
+    bool slow_codec = false;       // See Trained::slow_codec.
+    std::optional<Plain> plain{};  // Set only if updates are masked.
   };
 
-  // `dir`: where the replica lies, and beside it the residual.
+  // `dir` is the folder of the replica and of the residual.
   OwnUpdate(Env env, std::string self, std::string dir, ReplicaKeeper& keeper);
 
-  void Follow(const v1::RunSpec& spec);  // once, checked before
+  void Follow(const v1::RunSpec& spec);  // Called once, with a checked spec.
 
-  // Encodes what lies in the update slot, of the values that the next entry covers, or copies it
-  // where updates are masked. With differential privacy it is clipped before, and has noise added
-  // whose key is drawn here and forgotten. An error: no update can be made of it.
+  // Encodes the values of the update slot that the next entry covers, or copies them if updates are
+  // masked. With differential privacy the update is clipped first, and noise is added; the key of
+  // the noise is random and is not kept. Calls `done` with an error if no update can be made from
+  // the slot.
   void Encode(const Trained& trained, std::function<void(absl::Status, Encoded)> done);
 
-  // It waits to be taken into an entry, with what is told of it; or no longer does. `missed`: it
-  // was formed without the newest entry (Ready.base_version).
+  // Hold keeps the update and its Ready until an entry takes the update; Drop drops them. `missed`
+  // is true if the update was trained without the newest entry (see Ready.base_version).
   void Hold(Encoded encoded, v1::Ready ready, bool missed = false);
   void Drop() { held_.reset(); }
+  // Called when the held update was refused for its content. Drops the update, and also the
+  // residual, which may be the cause.
+  void Refuse();
+  // True after Refuse until the next update is held.
+  bool refused() const { return refused_; }
   bool held() const { return held_.has_value(); }
-  // Whether an entry has taken the newest update of this process.
+  // taken() is true if an entry has taken the newest update that this process held. carried() is
+  // then the share of the encoding's loss that is carried into the next update (see CarriedShare).
   bool taken() const { return taken_; }
-  // This peer's place among the contributors of a header that is about to settle the held update,
-  // if that is what it contributed; nullptr: it is not in it.
+  float carried() const { return carried_; }
+  // Returns the contributor in `header` that is this peer's held update, or nullptr if the header
+  // does not include that update. Must be called before the header settles the update.
   const v1::Contributor* TakenBy(const v1::EntryHeader& header) const;
-  std::shared_ptr<const Contribution> contribution() const;  // nullptr: none is held, or masked
-  // Where updates are masked: the held one, by which its weight is told, and the contribution that
-  // an attempt has made of it, which goes with the attempt (nullptr), or with the update.
-  const Plain* plain() const;  // nullptr: none is held
-  float weight() const;        // as the coordinator computes it; 0: none is held
+  // The encoded update; nullptr if no update is held or the held update is not masked yet.
+  std::shared_ptr<const Contribution> contribution() const;
+  // These are for runs that mask updates. plain() is the held update and weight() its weight. Stand
+  // sets the contribution that an attempt has made from the update; it is dropped by Stand(nullptr)
+  // when the attempt ends, or together with the update.
+  const Plain* plain() const;  // Nullptr if no update is held.
+  float weight() const;        // The weight as the coordinator computes it; 0 if no update is held.
   void Stand(std::shared_ptr<const Contribution> masked);
-  std::vector<v1::SampleRange> samples() const;  // that it was trained on
+  std::vector<v1::SampleRange> samples() const;  // The samples that the held update was trained on.
 
-  // What is told of the held one for the entry after the replica's version, unsigned. Nothing: not
-  // all of it is known yet; `later` is called when it is, or OnDigest of the keeper comes.
+  // Returns the unsigned Ready of the held update for the entry after the replica's version.
+  // Returns nullopt if some of its fields are not known yet. The caller must then try again when
+  // `later` is called or the keeper calls on_digest.
   std::optional<v1::Ready> Offer(uint64_t epoch, Task later);
-  // For an exchange of the entry after the replica's version.
+  // Fills in the settings for an exchange of the entry after the replica's version.
   void Fill(ExchangeSettings* settings) const { measure_.Fill(settings); }
 
-  // The replica has moved by this entry: included, or left for a later one.
+  // Called when the replica has moved by this entry, whether or not the entry has taken the held
+  // update.
   void OnCommitted(const v1::EntryHeader& header);
-  // A snapshot has led past this entry. False: headers are missing before it.
+  // Called when the replica, by a snapshot, has skipped this entry. Returns false if headers before
+  // it are missing.
   bool OnSkipped(const v1::EntryHeader& header);
-  // Whether one of these has dropped an update, since the next entry covers other values; once.
+  // Returns true if OnCommitted or OnSkipped has dropped an update, since the last call, because
+  // the next entry covers other values.
   bool TakeDropped() { return std::exchange(dropped_, false); }
-  // The replica was opened at its version. True: an update was held and is dropped, since nobody
-  // can tell whether an entry that was not seen here has taken it. LoadCentre comes after it.
+  // Called when the replica was opened. Returns true if it has dropped the held update because an
+  // entry that this peer has not seen may have taken it. LoadCentre must be called afterwards.
   bool OnOpened();
   void LoadCentre() { measure_.Load(); }
-  uint64_t settled_version() const { return settled_version_; }  // newest entry it was judged by
+  // The replica's version at the last call of OnCommitted, OnSkipped or OnOpened.
+  uint64_t settled_version() const { return settled_version_; }
 
-  // The residual's file. Load: blocking, before the loop runs. Save: what is newer than on the
-  // disk, then `done`.
+  // These functions read and write the residual's file. LoadResidual blocks and is called before
+  // the loop runs. SaveResidual saves the residual if it is newer than the file, then calls `done`.
   void LoadResidual();
   void SaveResidual(Task done) { residual_.Save(keeper_.genesis(), std::move(done)); }
 
@@ -166,6 +189,8 @@ class OwnUpdate {
   UpdateMeasure measure_;
   std::optional<Held> held_;
   bool taken_ = false;
+  bool refused_ = false;
+  float carried_ = 1;
   bool dropped_ = false;
   uint64_t settled_version_ = 0;
   Residual residual_;

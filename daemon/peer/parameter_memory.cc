@@ -5,8 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -18,7 +21,8 @@ absl::Status MemoryError(uint64_t bytes, const char* call) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(uint64_t elements) {
+absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(
+    uint64_t elements, std::shared_ptr<MemoryFile> file) {
   constexpr uint64_t kMostElements = uint64_t{1} << 40;
   if (elements == 0 || elements > kMostElements) {
     return absl::InvalidArgumentError(
@@ -27,29 +31,21 @@ absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(uint64_
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t slot_bytes = (elements * sizeof(float) + page - 1) / page * page;
   const uint64_t bytes = kSlots * slot_bytes;
-  const int file = memfd_create("atoll-parameters", MFD_CLOEXEC);
-  if (file < 0) return MemoryError(bytes, "memfd_create");
-  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
-    const absl::Status error = MemoryError(bytes, "ftruncate");
-    close(file);
-    return error;
+  if (file == nullptr) {
+    ASSIGN_OR_RETURN(file, MemoryFile::Make());
   }
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (base == MAP_FAILED) {
-    const absl::Status error = MemoryError(bytes, "mmap");
-    close(file);
-    return error;
-  }
-  return std::unique_ptr<ParameterMemory>(new ParameterMemory(file, base, elements, slot_bytes));
+  if (ftruncate(file->fd(), static_cast<off_t>(bytes)) != 0) return MemoryError(bytes, "ftruncate");
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd(), 0);
+  if (base == MAP_FAILED) return MemoryError(bytes, "mmap");
+  return std::unique_ptr<ParameterMemory>(
+      new ParameterMemory(std::move(file), base, elements, slot_bytes));
 }
 
-ParameterMemory::ParameterMemory(int file, void* base, uint64_t elements, uint64_t slot_bytes)
-    : file_(file), base_(base), elements_(elements), slot_bytes_(slot_bytes) {}
+ParameterMemory::ParameterMemory(std::shared_ptr<MemoryFile> file, void* base, uint64_t elements,
+                                 uint64_t slot_bytes)
+    : file_(std::move(file)), base_(base), elements_(elements), slot_bytes_(slot_bytes) {}
 
-ParameterMemory::~ParameterMemory() {
-  munmap(base_, kSlots * slot_bytes_);
-  close(file_);
-}
+ParameterMemory::~ParameterMemory() { munmap(base_, kSlots * slot_bytes_); }
 
 absl::Span<float> ParameterMemory::Slot(uint64_t slot) const {
   char* begin = static_cast<char*>(base_) + slot * slot_bytes_;
@@ -63,7 +59,7 @@ absl::Span<float> ParameterMemory::control() const { return Slot(2); }
 absl::Span<float> ParameterMemory::guess() const { return Slot(3); }
 
 std::string ParameterMemory::path() const {
-  return absl::StrCat("/proc/", getpid(), "/fd/", file_);
+  return absl::StrCat("/proc/", getpid(), "/fd/", file_->fd());
 }
 
 }  // namespace atolld

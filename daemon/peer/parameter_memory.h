@@ -1,12 +1,13 @@
-// ParameterMemory: the mapping that a daemon and its worker share, so that parameters never travel
-// in a message.
+// ParameterMemory: the memory mapping that a daemon and its worker share, so that parameters are
+// never sent in a message.
 //
-// Slots of fp32: theta (the replica's parameters, written by the daemon alone), update (what the
-// worker hands over), control (the common variate of a run with control variates, written as theta
-// is) and guess (of a run in mode "eager": EagerGuess writes it before the worker is told to start
-// from it). A slot that nobody writes takes no memory. The memory is an anonymous file: nothing is
-// left behind when the processes die, and a worker opens it by path(). Constant after construction;
-// who may touch which slot when is the law of worker.proto.
+// It has slots of fp32 values: theta (the replica's parameters, which only the daemon writes),
+// update (the update that the worker hands over), control (the common variate of a run with control
+// variates, which only the daemon writes) and guess (in mode "eager", EagerGuess writes it before
+// the worker is told to start from it). A slot that is never written takes no memory. The memory is
+// an anonymous file, so nothing remains when the processes die. A worker gets it when it is started
+// (MemoryFile), or opens path(). The object is constant after construction; worker.proto says which
+// process may read or write which slot at which time.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,16 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "daemon/env/memory_file.h"
 
 namespace atolld {
 
 class ParameterMemory {
  public:
+  // `file` is the file that the worker has inherited; if it is null, a new file is made. Fails with
   // RESOURCE_EXHAUSTED if the machine does not give that much memory.
-  static absl::StatusOr<std::unique_ptr<ParameterMemory>> Create(uint64_t elements);
+  static absl::StatusOr<std::unique_ptr<ParameterMemory>> Create(
+      uint64_t elements, std::shared_ptr<MemoryFile> file = nullptr);
   ~ParameterMemory();
   ParameterMemory(const ParameterMemory&) = delete;
   ParameterMemory& operator=(const ParameterMemory&) = delete;
@@ -29,11 +33,14 @@ class ParameterMemory {
   uint64_t elements() const { return elements_; }
   absl::Span<float> theta() const;
   absl::Span<const float> update() const;
-  absl::Span<float> writable_update() const;  // while no worker has been asked for one
+  // May be written only while no worker has been asked for an update.
+  absl::Span<float> writable_update() const;
   absl::Span<float> control() const;
   absl::Span<float> guess() const;
 
-  // For MapMemory. Valid while this process lives, for processes of the same user.
+  // The path for MapMemory, for a worker that has not inherited the memory. It is valid while this
+  // process lives, for processes of the same user that have access to this process's files in
+  // /proc.
   std::string path() const;
   uint64_t theta_offset() const { return 0; }
   uint64_t update_offset() const { return slot_bytes_; }
@@ -45,9 +52,10 @@ class ParameterMemory {
 
   absl::Span<float> Slot(uint64_t slot) const;
 
-  ParameterMemory(int file, void* base, uint64_t elements, uint64_t slot_bytes);
+  ParameterMemory(std::shared_ptr<MemoryFile> file, void* base, uint64_t elements,
+                  uint64_t slot_bytes);
 
-  const int file_;
+  const std::shared_ptr<MemoryFile> file_;
   void* const base_;
   const uint64_t elements_;
   const uint64_t slot_bytes_;

@@ -1,5 +1,6 @@
 #include "daemon/peer/party_residuals.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "daemon/exchange/contribution.h"
 #include "daemon/peer/residual.h"
 #include "daemon/replica/state/state_digest.h"
+#include "daemon/replica/state/state_memory.h"
 #include "membership/history/run_codecs.h"
 
 namespace atolld {
@@ -34,10 +36,38 @@ absl::Status PartyResiduals::Clear() {
   return absl::OkStatus();
 }
 
-absl::Status PartyResiduals::Settle(uint32_t party, bool taken) {
+absl::Status PartyResiduals::Settle(uint32_t party, const PartyOutcome& last) {
   const std::string unsettled = absl::StrCat(Path(party), kUnsettled);
+  if (last.refused && files_.Exists(Path(party))) RETURN_IF_ERROR(files_.Remove(Path(party)));
   if (!files_.Exists(unsettled)) return absl::OkStatus();
-  return taken ? files_.Rename(unsettled, Path(party)) : files_.Remove(unsettled);
+  if (!last.taken) return files_.Remove(unsettled);
+  if (last.carried != 1) RETURN_IF_ERROR(Scale(unsettled, last.carried));
+  return files_.Rename(unsettled, Path(party));
+}
+
+absl::Status PartyResiduals::Scale(const std::string& path, float share) {
+  std::vector<float> values;
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_.OpenToRead(path));
+    values.resize(file->size() / sizeof(float));
+    RETURN_IF_ERROR(file->ReadAt(0, BytesOf(absl::MakeSpan(values))));
+  }
+  CarryShare(share, absl::MakeSpan(values));
+  return Write(path, values);
+}
+
+absl::Status PartyResiduals::Add(const std::string& path, absl::Span<float> update) {
+  if (!files_.Exists(path)) return absl::OkStatus();
+  std::vector<float> residual(update.size());
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_.OpenToRead(path));
+    RETURN_IF_ERROR(file->ReadAt(0, BytesOf(absl::MakeSpan(residual))));
+  }
+  const std::vector<float> alone(update.begin(), update.end());
+  RETURN_IF_ERROR(AddResidual(FeedbackDecay(spec_), residual, update));
+  if (FirstNonFinite(update) == update.size()) return absl::OkStatus();
+  std::copy(alone.begin(), alone.end(), update.begin());
+  return FirstNonFinite(update) == update.size() ? files_.Remove(path) : absl::OkStatus();
 }
 
 absl::Status PartyResiduals::Write(const std::string& path, absl::Span<const float> values) {
@@ -45,15 +75,10 @@ absl::Status PartyResiduals::Write(const std::string& path, absl::Span<const flo
   return file->Append(BytesOf(values));
 }
 
-absl::Status PartyResiduals::Apply(uint32_t party, bool taken, uint64_t version,
+absl::Status PartyResiduals::Apply(uint32_t party, const PartyOutcome& last, uint64_t version,
                                    absl::Span<float> update) {
-  RETURN_IF_ERROR(Settle(party, taken));
-  if (files_.Exists(Path(party))) {
-    std::vector<float> residual(update.size());
-    ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_.OpenToRead(Path(party)));
-    RETURN_IF_ERROR(file->ReadAt(0, BytesOf(absl::MakeSpan(residual))));
-    RETURN_IF_ERROR(AddResidual(FeedbackDecay(spec_), residual, update));
-  }
+  RETURN_IF_ERROR(Settle(party, last));
+  RETURN_IF_ERROR(Add(Path(party), update));
   ASSIGN_OR_RETURN(const LevelCodecs codecs, CodecsOf(spec_.exchange()));
   const Codec& codec = *codecs.updates.codec;
   const ChunkGrid grid(update.size(), spec_.exchange().chunk_elements());

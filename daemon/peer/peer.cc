@@ -13,6 +13,7 @@
 #include "compression/base/words.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/store_rules.h"
+#include "daemon/peer/hosted_terms.h"
 #include "daemon/peer/peer_credentials.h"
 #include "daemon/replica/state/branch_file.h"
 #include "membership/history/header.h"
@@ -28,11 +29,12 @@
 namespace atolld {
 namespace {
 
-// Of a cap, beside what the planner takes off any line for its packets' headers: a line that is
-// busy both ways carries the answers to what comes the other way too (66 bytes for two packets),
-// and the Session beside the exchange.
+// The usable part of a cap, after what the planner subtracts from any line for its packets'
+// headers. A line that is busy in both directions also carries the acknowledgements of the other
+// direction (66 bytes for two packets), and the Session beside the exchange.
 constexpr double kUsableOfCap = 0.965;
 constexpr size_t kLongestHeldBack = 128;  // of PeerProgress
+constexpr size_t kLongestReasonTold = 1000;
 
 RunFiles::Own OwnFilesOf(const Config& config) {
   RunFiles::Own own;
@@ -55,24 +57,24 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
       instance_(env.executor.Random()),
       on_finished_(std::move(on_finished)),
       parties_(MakeParties(trainer)),
-      trainer_(env_, parties_ != nullptr ? *parties_ : trainer, config.membership.failure_timeout),
+      worker_watch_(env_, parties_ != nullptr ? *parties_ : trainer,
+                    config.membership.failure_timeout),
       offered_(env_, [this] { UpdateDonors(); }),
       keeper_(Env{env.executor, env.files, offered_, env.log}, config.peer.dir,
               RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots,
                               config.peer.keep_bytes},
               KeeperEvents()),
-      runner_(env_, config.peer.id, config.peer.dir, keeper_, trainer_, RunnerEvents()),
+      reach_(env_, config.peer.id,
+             [this](const v1::PeerMessage& message) {
+               link_.Send(message);
+               UpdateDonors();
+             }),
+      runner_(env_, config.peer.id, config.peer.dir, keeper_, worker_watch_, RunnerEvents()),
       failure_timeout_(config.membership.failure_timeout),
+      lives_(env_, config.peer.dir),
       link_(env_, CoordinatorAddresses(config), config.membership.failure_timeout, LinkEvents()),
-      worker_(env_, trainer_, keeper_, runner_,
-              WorkerLink::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
-                                 [this](absl::Status status) { Break(status); },
-                                 [this](v1::RunSpec* spec) { files_.List(spec); }}),
-      end_(env_, config.peer.id, keeper_,
-           RunEnd::Events{[this] { return link_.up(); },
-                          [this](const absl::Status& status, const std::string& farewell) {
-                            Finish(status, farewell);
-                          }}),
+      worker_link_(env_, worker_watch_, keeper_, runner_, WorkerEvents()),
+      end_(env_, config.peer.id, keeper_, EndEvents()),
       files_(Env{env.executor, env.files, offered_, env.log}, config.peer.dir, OwnFilesOf(config),
              [this] { StartWorker(); }),
       gate_(env.executor, config.membership.failure_timeout,
@@ -82,7 +84,9 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
             }),
       refusals_(env.executor),
       up_cap_(config.machine.up_cap),
-      down_cap_(config.machine.down_cap) {}
+      down_cap_(config.machine.down_cap) {
+  keeper_.ShareMemory(trainer.memory());
+}
 
 std::unique_ptr<VirtualParties> Peer::MakeParties(Worker& trainer) {
   const PartiesConfig& parties = config_.parties;
@@ -105,7 +109,7 @@ ReplicaKeeper::Events Peer::KeeperEvents() {
   ReplicaKeeper::Events events;
   events.on_skipped = [this](const v1::EntryHeader& header) { runner_.OnSkipped(header); };
   events.on_opened = [this] {
-    worker_.OnOpened();
+    worker_link_.OnOpened();
     SendSynced();
     runner_.OnOpened();
   };
@@ -120,7 +124,7 @@ ReplicaKeeper::Events Peer::KeeperEvents() {
     SendStateReport(version, state, &expected);
   };
   events.on_dropped = [this] {
-    worker_.OnDropped();
+    worker_link_.OnDropped();
     runner_.OnDropped();
   };
   events.on_offer = [this] { SendSynced(); };
@@ -134,6 +138,13 @@ RoundRunner::Events Peer::RunnerEvents() {
   events.send = [this](const v1::PeerMessage& message) { link_.Send(message); };
   events.on_idle = [this] { Finish(absl::OkStatus(), "drained"); };
   events.on_busy = [this](bool busy) { OnBusy(busy); };
+  events.on_woken = [this](const std::string& address, const absl::Status& status) {
+    reach_.OnWoken(address, status);
+  };
+  events.on_silent = [this](const std::string& peer, const absl::Status& why) {
+    reach_.OnSilent(peer, why);
+  };
+  events.on_given_up = [this](const std::set<std::string>& addresses) { reach_.Ask(addresses); };
   events.on_update_lost = [this] { link_.Redial("the update is gone"); };
   events.on_refused = [this](absl::Status status) { link_.Refuse(status); };
   events.sign = [this](v1::Ready* ready) {
@@ -161,6 +172,23 @@ CoordinatorLink::Events Peer::LinkEvents() {
   return events;
 }
 
+WorkerLink::Events Peer::WorkerEvents() {
+  WorkerLink::Events events;
+  events.send = [this](const v1::PeerMessage& message) { link_.Send(message); };
+  events.on_broken = [this](absl::Status status) { Break(status); };
+  events.list_files = [this](v1::RunSpec* spec) { files_.List(spec); };
+  return events;
+}
+
+RunEnd::Events Peer::EndEvents() {
+  RunEnd::Events events;
+  events.coordinator_up = [this] { return link_.up(); };
+  events.finish = [this](const absl::Status& status, const std::string& farewell) {
+    Finish(status, farewell);
+  };
+  return events;
+}
+
 Peer::~Peer() = default;
 
 absl::Status Peer::Start() {
@@ -170,6 +198,7 @@ absl::Status Peer::Start() {
   RETURN_IF_ERROR(runner_.LoadMaskKeys(&*signing_key_));
   RETURN_IF_ERROR(keeper_.Load());
   files_.Load();
+  RETURN_IF_ERROR(lives_.Begin());
   if (keeper_.has_state()) {
     const std::string& run_id = keeper_.genesis().spec().run_id();
     env_.log.Info(absl::StrCat("replica of run ", run_id, " at version ", keeper_.version(),
@@ -188,8 +217,8 @@ absl::Status Peer::Start() {
   return absl::OkStatus();
 }
 
-// The file of a branch that has not begun, if the config names one. Without it, version 0 comes
-// from the others.
+// Finds the file of a branch that has not begun, if the config names one. Without it, version 0
+// comes from other peers.
 absl::Status Peer::FindBranch() {
   const std::string& path = config_.run.branch;
   if (path.empty() || keeper_.has_state()) return absl::OkStatus();
@@ -200,7 +229,7 @@ absl::Status Peer::FindBranch() {
     return absl::OkStatus();
   }
   if (!head.ok()) return Annotate(head.status(), "[run] branch");
-  worker_.SetBranch(path, *head);
+  worker_link_.SetBranch(path, *head);
   return absl::OkStatus();
 }
 
@@ -257,8 +286,9 @@ v1::Hello Peer::Hello() const {
   hello.set_numerics(kNumerics);
   hello.set_pid(pid_);
   hello.set_instance(instance_);
+  hello.set_life(lives_.life());
   hello.set_software(ATOLL_VERSION);
-  hello.set_role(trainer_.trains() ? "peer" : kAggregatorRole);
+  hello.set_role(worker_watch_.trains() ? "peer" : kAggregatorRole);
   hello.set_region(config_.peer.region);
   const v1::LineCaps rates = Rates();
   hello.set_up_rate(rates.up_rate());
@@ -290,11 +320,12 @@ v1::Hello Peer::Hello() const {
 absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
   if (finishing_) return absl::OkStatus();
   if (message.has_welcome()) return OnWelcome(message.welcome());
+  if (message.has_other_life()) OnOtherLife(message.other_life());
   if (!spec_) return absl::OkStatus();  // whatever it is about was another process's
   RETURN_IF_ERROR(CheckOrderTold(*spec_, message));
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kMakeInitialState:
-      worker_.MakeInitialState();
+      worker_link_.MakeInitialState();
       break;
     case v1::CoordinatorMessage::kRoster:
       OnRoster(message.roster());
@@ -333,11 +364,18 @@ absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
       runner_.OnMask(message.mask());
       break;
     case v1::CoordinatorMessage::kWelcome:
+    case v1::CoordinatorMessage::kOtherLife:
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       break;
   }
   return absl::OkStatus();
+}
+
+// Takes a greater life. The Session ends after this, and the next Hello names the new life.
+void Peer::OnOtherLife(const v1::OtherLife& other) {
+  env_.log.Warning(OneLine(other.reason(), kLongestReasonTold));
+  lives_.RaiseAbove(other.life());
 }
 
 absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
@@ -350,20 +388,8 @@ absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
         absl::StrCat(config_.peer.dir, " holds run '", keeper_.genesis().spec().run_id(),
                      "', the coordinator leads '", spec.run_id(), "'; choose another peer.dir"));
   }
-  if (parties_ != nullptr && !spec.data().private_()) {
-    return absl::FailedPreconditionError(
-        "this peer hosts parties ([parties] hosted), and the run's data is not private");
-  }
-  if (parties_ != nullptr && (TrainsAhead(spec) || IsStreaming(spec))) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("this peer hosts parties ([parties] hosted), which take turns on one worker; "
-                     "in mode '",
-                     spec.mode().kind(), "' a worker goes on from its own last round"));
-  }
-  if (parties_ != nullptr && spec.inner().control_variates() && !config_.parties.keep) {
-    return absl::FailedPreconditionError(
-        "the run has control variates, which need [parties] keep = true where parties are hosted");
-  }
+  const bool trains = config_.peer.role != kAggregatorRoleName;
+  if (trains) RETURN_IF_ERROR(CheckHosted(spec, config_.parties));
   RETURN_IF_ERROR(CodecsOf(spec.exchange()).status());
   RETURN_IF_ERROR(CheckMode(spec));
   RETURN_IF_ERROR(CheckMaskedSpec(spec));
@@ -400,7 +426,9 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
     failure_timeout_ =
         absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds()));
   }
-  trainer_.SetFailureTimeout(failure_timeout_);
+  worker_watch_.SetFailureTimeout(failure_timeout_);
+  reach_.Follow(failure_timeout_, welcome.genesis().manifest().elements());
+  reach_.Repeat();  // first: the plans that follow heed it
   runner_.Follow(welcome.spec(), welcome.epoch(), failure_timeout_);
   if (donor_ == nullptr) StartDonor(spec_->run_id());
   end_.Follow(welcome.header(), failure_timeout_);
@@ -410,23 +438,23 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
     keeper_.FollowNone();
   }
   files_.Follow(welcome.has_genesis() ? welcome.genesis().spec() : *spec_, welcome.has_genesis());
-  worker_.Follow(welcome.spec(), welcome.has_genesis());
+  worker_link_.Follow(welcome.spec(), welcome.has_genesis());
   if (on_welcomed_) on_welcomed_();
   SendSynced();
-  if (!first || worker_.held_back()) worker_.Repeat();
+  if (!first || worker_link_.held_back()) worker_link_.Repeat();
   if (welcome.has_seal()) return end_.OnSealed(welcome.seal());
   StartWorker();
   return absl::OkStatus();
 }
 
-// Once what it reads beside its data is here.
+// Starts the worker once the files that it reads beside its data are here.
 void Peer::StartWorker() {
-  if (worker_started_ || finishing_ || end_.sealed() || worker_.held_back()) return;
-  const std::string waits_for = trainer_.trains() ? files_.WaitsFor() : "";
-  if (!waits_for.empty()) return worker_.Hold(waits_for);
+  if (worker_started_ || finishing_ || end_.sealed() || worker_link_.held_back()) return;
+  const std::string waits_for = worker_watch_.trains() ? files_.WaitsFor() : "";
+  if (!waits_for.empty()) return worker_link_.Hold(waits_for);
   worker_started_ = true;
-  trainer_.SetPlaces(files_.places());
-  worker_.Start();
+  worker_watch_.SetPlaces(files_.places());
+  worker_link_.Start();
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -436,19 +464,19 @@ void Peer::Allow(bool train, bool exchange, const std::string& why) {
   if (finishing_) return;
   held_back_ = train ? "" : OneLine(why, kLongestHeldBack);
   if (train) {
-    worker_.Allow();
+    worker_link_.Allow();
     if (spec_) StartWorker();
   } else {
-    worker_.HoldBack(held_back_);
+    worker_link_.HoldBack(held_back_);
   }
-  exchange = exchange && (train || trainer_.trains());
+  exchange = exchange && (train || worker_watch_.trains());
   if (exchange == may_exchange_) return link_.SendProgress();
   may_exchange_ = exchange;
   if (may_exchange_) return Return();
   LeaveFor(env_.executor.Now() + failure_timeout_);
 }
 
-// Others count on this peer in the exchange under way, as long as that may take.
+// Leaves after the exchange under way, in which other peers rely on this one, but at `latest`.
 void Peer::LeaveFor(absl::Time latest) {
   if (may_exchange_ || finishing_) return;
   if (runner_.exchanging() && env_.executor.Now() < latest) {
@@ -474,12 +502,12 @@ void Peer::FinishRound(Task done) {
 }
 
 void Peer::SetThreads(uint32_t threads) {
-  trainer_.SetThreads(threads);
-  restart_worker_ = worker_started_ && !worker_.held_back();
+  worker_watch_.SetThreads(threads);
+  restart_worker_ = worker_started_ && !worker_link_.held_back();
   UpdateRest();
 }
 
-// A pause starts the worker again as well.
+// A pause also restarts the worker.
 void Peer::UpdateRest() {
   if (round_finished_) return runner_.Rest(round_finished_);
   if (restart_worker_) return runner_.Rest([this] { RestartWorker(); });
@@ -489,9 +517,9 @@ void Peer::UpdateRest() {
 void Peer::RestartWorker() {
   restart_worker_ = false;
   UpdateRest();
-  if (worker_.held_back() || finishing_) return;
-  worker_.HoldBack("its worker starts again with another number of threads");
-  worker_.Allow();
+  if (worker_link_.held_back() || finishing_) return;
+  worker_link_.HoldBack("its worker starts again with another number of threads");
+  worker_link_.Allow();
 }
 
 void Peer::NoteCommitted(const v1::EntryHeader& header) {
@@ -507,7 +535,7 @@ void Peer::Tell(v1::MachineStatus* status) const {
   status->set_connected(link_.up());
   *status->mutable_progress() = progress();
   status->set_role(config_.peer.role);
-  status->set_device(worker_.device());
+  status->set_device(worker_link_.device());
   status->set_run_phase(link_.waiting_for());
   status->set_sealed(end_.sealed());
   if (spec_) {
@@ -548,18 +576,20 @@ void Peer::TakeCalls() {
   const size_t cut_from = gate_.SetRoster(roster_);
   const size_t cut_to = dialler_.SetRoster(roster_);
   if (cut_from + cut_to > 0) {
-    env_.log.Info(absl::StrCat("cut ", Counted(cut_from, "call"), " from those put out and ",
-                               cut_to, " to them"));
+    env_.log.Info(absl::StrCat("cut ", Counted(cut_from, "call"),
+                               " from peers that were put out and ", cut_to, " to them"));
   }
 }
 
 void Peer::TakeDonors() {
+  reach_.SetRoster(roster_);
   UpdateDonors();
   UpdateGiver();
   end_.OnRoster(roster_);
 }
 
-// Whom this peer may ask: those that it can dial, and those that have dialled it to be asked.
+// Sets the donors that this peer may ask: those that it can dial, and those that have dialled it to
+// be asked.
 void Peer::UpdateDonors() {
   if (!may_exchange_) return;
   const std::set<std::string> offered = offered_.donors();
@@ -570,32 +600,50 @@ void Peer::UpdateDonors() {
       able.push_back(&member);
     }
   }
+  const auto answers = [this](const v1::Member* member) {
+    return !member->address().empty() && !member->unreachable() && !reach_.InDoubt(member->peer());
+  };
   // Begin with the one after this peer in the roster, so that joiners spread over the donors; those
   // that dial out only have the thinnest lines.
   std::stable_partition(able.begin(), able.end(), [this](const v1::Member* member) {
     return member->peer() > config_.peer.id;
   });
-  std::stable_partition(able.begin(), able.end(),
-                        [](const v1::Member* member) { return !member->address().empty(); });
+  std::stable_partition(able.begin(), able.end(), answers);
   std::vector<FetchDonor> donors;
   for (const v1::Member* member : able) {
-    const std::string& address = member->address();
-    donors.push_back({address.empty() ? OfferedAddress(member->peer()) : address, std::nullopt});
+    const bool dialled = answers(member) || offered.count(member->peer()) == 0;
+    donors.push_back({dialled ? member->address() : OfferedAddress(member->peer()), std::nullopt});
     if (member->has_offer()) donors.back().offer = member->offer();
   }
   files_.SetDonors(AddressesOf(donors), failure_timeout_);
   keeper_.SetDonors(std::move(donors), failure_timeout_);
 }
 
-// Nor does anybody dial one whose address is another's.
+// Sets the peers that this one offers itself to. A peer cannot be dialled if its address belongs to
+// another peer, or if its firewall drops incoming calls.
 void Peer::UpdateGiver() {
-  const bool dialled = std::any_of(
-      roster_.members().begin(), roster_.members().end(), [this](const v1::Member& member) {
-        return member.peer() == config_.peer.id && !member.address().empty();
-      });
+  const auto self =
+      std::find_if(roster_.members().begin(), roster_.members().end(),
+                   [this](const v1::Member& member) { return member.peer() == config_.peer.id; });
+  const bool listed = self != roster_.members().end() && !self->address().empty();
+  const bool dialled = listed && !self->unreachable();
+  if (listed) LogReach(dialled);
   if (donor_ == nullptr || (dialled && giver_ == nullptr)) return;
   if (giver_ == nullptr) giver_ = std::make_unique<Giver>(env_, config_.peer.id, *donor_);
   giver_->SetTargets(dialled ? std::vector<std::string>() : GivesTo(roster_, config_.peer.id));
+}
+
+void Peer::LogReach(bool reachable) {
+  if (std::exchange(unreachable_, !reachable) == !reachable) return;
+  const std::string where =
+      listener_ == nullptr || config_.peer.advertise.empty() ? address() : config_.peer.advertise;
+  if (reachable) {
+    env_.log.Info(absl::StrCat("others can dial this peer at ", where, " again"));
+  } else {
+    env_.log.Warning(absl::StrCat("others cannot dial this peer at ", where,
+                                  ": a firewall? It goes on, dialling out; open the port, or set "
+                                  "[peer] advertise = \"none\""));
+  }
 }
 
 void Peer::SendSynced() {
@@ -626,7 +674,8 @@ void Peer::StartDonor(const std::string& run_id) {
   donor_->SetRate(DonateRate());
 }
 
-// In exchanges an eighth of it is given: a sixteenth of a capped line, which no round feels.
+// Returns the rate for donating. During exchanges an eighth of it is given, which is a sixteenth of
+// a capped line and does not slow a round noticeably.
 uint64_t Peer::DonateRate() const {
   const uint64_t rate = config_.peer.donate_bytes_per_second;
   if (up_cap_ == 0) return rate;
@@ -634,7 +683,7 @@ uint64_t Peer::DonateRate() const {
   return rate == 0 ? half : std::min(rate, half);
 }
 
-// What the coordinator plans with.
+// Returns the rates that the coordinator plans with.
 v1::LineCaps Peer::Rates() const {
   const auto lesser = [](uint64_t told, uint64_t cap) {
     const auto usable = static_cast<uint64_t>(static_cast<double>(cap) * kUsableOfCap);
@@ -655,7 +704,7 @@ void Peer::SetCaps(uint64_t up_cap, uint64_t down_cap) {
   link_.Send(message);  // without a Session the next Hello says it
 }
 
-// What others fetch from here must not slow the exchange that all wait for, nor a snapshot.
+// Fetches by other peers, and snapshots, must not slow the exchange that all wait for.
 void Peer::OnBusy(bool busy) {
   keeper_.SetBusy(busy);
   if (donor_ != nullptr) donor_->SetBusy(busy);
@@ -713,7 +762,7 @@ void Peer::Drain() {
                          guard_.Wrap([this] { Finish(absl::OkStatus(), "drained"); }));
 }
 
-// What is wrong here the coordinator is told too.
+// Ends the peer, and tells the coordinator the reason.
 void Peer::Break(const absl::Status& status) { Finish(status, std::string(status.message())); }
 
 void Peer::Finish(const absl::Status& status, const std::string& farewell) {
@@ -721,8 +770,9 @@ void Peer::Finish(const absl::Status& status, const std::string& farewell) {
   end_.Stop();
   if (!status.ok()) env_.log.Error(std::string(status.message()));
   link_.Leave(farewell, guard_.Wrap([this, status] {
-    runner_.SaveResidual(guard_.Wrap(
-        [this, status] { trainer_.Stop(guard_.Wrap([this, status] { on_finished_(status); })); }));
+    runner_.SaveResidual(guard_.Wrap([this, status] {
+      worker_watch_.Stop(guard_.Wrap([this, status] { on_finished_(status); }));
+    }));
   }));
 }
 
@@ -738,8 +788,8 @@ std::string Peer::WaitsFor() const {
   if (!keeper_.has_state()) return "This peer waits for a run to join";
   return absl::StrCat("This replica holds version ", keeper_.version(), " of run ",
                       keeper_.genesis().spec().run_id(),
-                      worker_.configured() ? " and trains on" : "",
-                      "; what follows is the coordinator's to say");
+                      worker_link_.configured() ? " and trains on" : "",
+                      "; the coordinator decides what follows");
 }
 
 }  // namespace atolld

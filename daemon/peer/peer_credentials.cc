@@ -11,11 +11,11 @@ namespace atolld {
 namespace {
 
 constexpr char kRenew[] = "/atolld.v1.Membership/Renew";
-// Thirty days are left when a certificate of ninety is due.
+// A certificate of ninety days is due when thirty are left.
 constexpr absl::Duration kBetweenChecks = absl::Hours(12);
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
-// The signing request, if a renewal is due; else nothing.
+// Returns the signing request if a renewal is due, otherwise an empty string.
 absl::StatusOr<std::string> RequestIfDue(Files& files, const std::string& folder, absl::Time now) {
   Credentials credentials;
   ASSIGN_OR_RETURN(const CertificateInfo info, LoadCredentials(files, folder, now, &credentials));
@@ -24,7 +24,7 @@ absl::StatusOr<std::string> RequestIfDue(Files& files, const std::string& folder
   return key.SigningRequest();
 }
 
-// Nothing is written that would not be loaded again.
+// Writes the certificate, but only one that could be loaded again.
 absl::Status Take(Files& files, const std::string& folder, const std::string& pem, absl::Time now) {
   Credentials credentials;
   ASSIGN_OR_RETURN(const CertificateInfo old, LoadCredentials(files, folder, now, &credentials));
@@ -99,7 +99,8 @@ void CertificateRenewal::OnAnswer(const Frame& frame) {
        now = env_.executor.WallTime(), taken] { *taken = Take(files, folder, pem, now); },
       guard_.Wrap([this, taken] {
         if (taken->ok()) return env_.log.Info("the certificate is renewed");
-        env_.log.Warning(absl::StrCat("the renewed certificate is no good: ", taken->message()));
+        env_.log.Warning(
+            absl::StrCat("the renewed certificate cannot be used: ", taken->message()));
       }));
 }
 

@@ -1,5 +1,5 @@
-// A peer's own credentials: the key that it signs its contributions with, and its certificate,
-// which is renewed in time.
+// A peer's own credentials: the key with which the peer signs its contributions, and its
+// certificate, which is renewed before it expires.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,26 @@
 
 namespace atolld {
 
-// The key that a peer signs its contributions with: a file in its folder, its owner's alone. It is
-// made at the first start, of the environment's randomness. Blocking. Errors as LoadSigningKey's.
+// Returns the key with which a peer signs its contributions. The key is in a file in the peer's
+// folder that only the file's owner can read. It is made at the first start, from the environment's
+// random numbers. Fails like LoadSigningKey. This call blocks.
 absl::StatusOr<SigningKey> OwnSigningKey(Env env, const std::string& dir);
 
-// Gets a peer's certificate renewed over its own connection to the coordinator,
-// once less than a third of its life is left.
+// Has the coordinator renew this peer's certificate, over a call of its own, once less than a third
+// of the certificate's life is left.
 //
-// The key stays, and so do connections: new ones use the new certificate as soon as it is on disk.
-// Loop thread; files are read and written on the pool.
+// The peer's key and its open connections are kept; new connections use the new certificate as soon
+// as it is on disk. Used on the loop thread. Files are read and written on the pool.
 class CertificateRenewal {
  public:
-  // `folder`: the peer's credentials. `coordinator`: the address of the one that leads, whenever
-  // it is asked for.
+  // `folder` is the folder with the peer's credentials. `coordinator` returns the address of the
+  // current leader.
   CertificateRenewal(Env env, std::function<std::string()> coordinator, std::string folder);
   ~CertificateRenewal();
 
-  // Looks whether a renewal is due, and asks for it; what fails is logged, and tried at the next
-  // Check. For whenever the coordinator is there; it comes again by itself, since a Session may
-  // last longer than a certificate.
+  // Asks for a renewal if one is due. A failure is logged, and the next Check tries again. Called
+  // whenever the coordinator is connected. Check then calls itself again from time to time, since a
+  // Session may last longer than a certificate.
   void Check();
 
  private:

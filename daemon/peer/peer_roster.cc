@@ -17,12 +17,13 @@
 namespace atolld {
 namespace {
 
-// When a large run comes together each peer of it hears of all others: above so many in one state
-// they are one line, but for those that are missed.
+// When a large run starts, each peer hears of all others. If more than this number change to one
+// state, they share one line, except for those that are missed.
 constexpr size_t kMostLines = 16;
 constexpr size_t kTold = std::numeric_limits<size_t>::max();
 
-// Of two members at one address it is this one's: who is gone may have left it to another.
+// Returns true if the address belongs to this member: a member that is gone may have left it to
+// another.
 bool HoldsItsAddress(const v1::Member& member) {
   return IsHere(member) || member.state() == "suspect";
 }
@@ -42,7 +43,7 @@ void NoCall::Start(Events events) {
   }));
 }
 
-// Frames pass through it untouched.
+// A call that passes frames through unchanged and can be cut.
 class CutCalls::CutCall final : public Call {
  public:
   CutCall(Executor& executor, std::shared_ptr<Live> live, const std::string& peer,
@@ -248,7 +249,7 @@ void RosterGate::Accept(const std::string& method, std::unique_ptr<Call> call) {
   if (caller->role == Role::kAdmin) return AcceptAdmin(method, *caller, std::move(call));
   if (caller->role != Role::kPeer && caller->role != Role::kAggregator) {
     return refusals_.Refuse(std::move(call), absl::PermissionDeniedError(absl::StrCat(
-                                                 Describe(*caller), " is none of the roster's")));
+                                                 Describe(*caller), " is not on the roster")));
   }
   if (evicted_.count(caller->id) != 0)
     return refusals_.Refuse(std::move(call), EvictedError(caller->id));
@@ -258,8 +259,8 @@ void RosterGate::Accept(const std::string& method, std::unique_ptr<Call> call) {
   Wait(method, *caller, std::move(call));
 }
 
-// It has no place on the roster, and its name may be a peer's too: what it has open is counted
-// apart.
+// An administrator is not on the roster and may have the name of a peer, so its open calls are
+// counted separately.
 void RosterGate::AcceptAdmin(const std::string& method, const Identity& caller,
                              std::unique_ptr<Call> call) {
   if (revoked_.count(caller.key) == 0) return Admit(method, Describe(caller), std::move(call));
@@ -290,9 +291,11 @@ void RosterGate::Wait(const std::string& method, const Identity& identity,
   }
   const uint64_t number = ++waited_;
   auto held = std::make_unique<StartedCall>(executor_, std::move(call));
-  held->Start({nullptr, nullptr, guard_.Wrap([this, number](const absl::Status&) {
-                 executor_.Post(guard_.Wrap([this, number] { waiting_.erase(number); }));
-               })});
+  Call::Events events;
+  events.on_closed = guard_.Wrap([this, number](const absl::Status&) {
+    executor_.Post(guard_.Wrap([this, number] { waiting_.erase(number); }));
+  });
+  held->Start(std::move(events));
   waiting_[number] = {method, caller, identity.key, std::move(held)};
   executor_.RunAfter(patience_, guard_.Wrap([this, number, caller] {
     LetGo(number, absl::UnavailableError(absl::StrCat("peer ", caller, " is not on the roster")));

@@ -1,8 +1,9 @@
-// What the roster means for a peer's calls: whom it takes calls from (RosterGate), whom it dials
-// (RosterDialler), and what a new roster adds to its log (RosterChanges).
+// Applies the roster to a peer's calls: RosterGate decides which callers are accepted,
+// RosterDialler dials only members, and RosterChanges writes the changes of a new roster for the
+// log.
 //
-// An evicted peer, or one whose key is revoked, loses its calls in both directions as soon as the
-// roster says so. Loop thread.
+// If the roster says that a peer was evicted or that its key was revoked, all calls from and to
+// that peer are cut at once. Used on the loop thread.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +26,10 @@
 
 namespace atolld {
 
-// A call that is over before it begins, where there is nobody to dial.
+// A call that ends before it begins, because there is no peer to dial.
 class NoCall final : public Call {
  public:
-  // on_closed, later and from the loop, says `why`.
+  // The call's on_closed gets `why`, later and from the loop.
   NoCall(Executor& executor, std::string remote, absl::Status why);
 
   void Start(Events events) override;
@@ -47,74 +48,80 @@ class NoCall final : public Call {
   CallbackGuard guard_;
 };
 
-// What a call to or from a peer that is no longer on the roster ends with.
+// The status with which a call to or from an evicted peer ends.
 inline absl::Status EvictedError(const std::string& peer) {
   return absl::PermissionDeniedError(absl::StrCat("peer ", peer, " was evicted"));
 }
 
-// What a call of whoever shows a revoked key ends with.
+// The status with which a call of a peer that shows a revoked key ends.
 inline absl::Status RevokedKeyError(const std::string& peer) {
   return absl::PermissionDeniedError(absl::StrCat("a key of peer ", peer, " was revoked"));
 }
 
-// The keys that a roster revokes, as Identity::key has them, and whose each was.
+// Returns the keys that a roster revokes, in the form of Identity::key; each key maps to the peer
+// that had it.
 std::map<std::string, std::string> RevokedKeysOf(const v1::Roster& roster);
 
-// Calls that can be taken from whoever owns them, by the peer at their other end. The owner of one
-// that is cut hears on_closed, and nothing that comes over it any more.
+// Wraps calls so that all calls with one peer can be cut. The owner of a call that is cut gets
+// on_closed and nothing more.
 class CutCalls {
  public:
   explicit CutCalls(Executor& executor) : executor_(executor) {}
 
-  // A call to use in place of `call`, whose other end is `peer`. It may outlive this.
+  // Returns a call to use in place of `call`, whose other end is `peer`. The returned call may
+  // outlive this object.
   std::unique_ptr<Call> Wrap(const std::string& peer, std::unique_ptr<Call> call);
 
-  // Those of the peer that are there; returns how many. Their owners are told later, from the loop.
+  // Cuts all open calls with the peer and returns how many there were. Their owners get on_closed
+  // later, from the loop.
   size_t Cut(const std::string& peer, const absl::Status& why);
-  // Those of callers who have shown one of these keys.
+  // Cuts the calls whose other end has shown one of these keys, and returns how many there were.
   size_t CutKeys(const std::map<std::string, std::string>& revoked);
   size_t Count(const std::string& peer) const { return live_->count(peer); }
 
  private:
   class CutCall;
-  using Live = std::multimap<std::string, CutCall*>;  // by peer
+  using Live = std::multimap<std::string, CutCall*>;  // Keyed by the peer.
 
   Executor& executor_;
   const std::shared_ptr<Live> live_ = std::make_shared<Live>();
 };
 
-// Whether the member takes part in the run now, as far as anybody knows.
+// Returns true if the roster lists the member as live or joining.
 bool IsHere(const v1::Member& member);
 
-// What a new roster tells a peer that the one before did not, as a line for its log: an operator,
-// or a benchmark, reads there when this peer learned that another one died or came back.
+// A change between two rosters, as a line for the peer's log. From the log, an operator or a
+// benchmark can see when this peer learned that another one died or came back.
 struct RosterChange {
-  std::string line;   // "peer p3 is dead"
-  bool loss = false;  // somebody is missed: suspect or dead
+  std::string line;   // A line such as "peer p3 is dead".
+  bool loss = false;  // True if the member became suspect or dead.
 };
 
-// One change a member whose state differs from what it was, in roster order; never of `self`.
-// Somebody who was not listed before counts as changed. Where very many have come to one state they
-// are one line, but each that is missed has its own. Pure function.
+// Returns, in roster order, one change for each member except `self` whose state differs from
+// before. A member that was not listed before counts as changed. If very many members have changed
+// to the same state, they share one line, unless that state is suspect or dead. Pure. May be called
+// from any thread.
 std::vector<RosterChange> RosterChanges(const v1::Roster& before, const v1::Roster& after,
                                         const std::string& self);
 
-// Of `roster` those members, ascending, that the delta says something new of. Pure function.
+// Returns the members of `roster` that the delta changes, in ascending order. Pure. May be called
+// from any thread.
 v1::Roster MembersNamed(const v1::Roster& roster, const v1::RosterDelta& delta);
 
-// Whether some member has another state or address than before, or there was none.
+// Returns true if some member is new or has another state or address than before.
 bool CallsChange(const v1::Roster& before, const v1::Roster& after);
 
-// How a peer dials other peers: those that the roster names, where it names them.
+// Dials the peers that the roster names, at the addresses that the roster gives.
 //
-// Whoever answers at an address must be the member that the roster has there. One that is evicted
-// is not dialled, and calls to it that go on are cut the moment the roster says so: RosterGate does
-// the same to the calls that come. Whoever answers with a revoked key is nobody: when a key of a
-// member's is revoked, the calls to that member are cut as well, and the next shakes hands anew.
-// The coordinator's methods go to the transport below untouched.
+// The peer that answers at an address must be the member to which the roster gives that address. An
+// evicted member is not dialled, and open calls to it are cut as soon as the roster says so;
+// RosterGate does the same to incoming calls. A peer that answers with a revoked key is not
+// accepted: when a member's key is revoked, the calls to that member are cut, so that the next call
+// makes a new TLS handshake. Calls of the coordinator's methods are passed to the transport below
+// unchanged.
 class RosterDialler final : public Transport {
  public:
-  // `under` outlives it.
+  // `under` must outlive this object.
   RosterDialler(Executor& executor, Transport& under);
 
   // Returns how many calls were cut.
@@ -122,36 +129,39 @@ class RosterDialler final : public Transport {
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Acceptor acceptor) override;
-  // UNAVAILABLE by on_closed: no member is there. PERMISSION_DENIED: it was evicted.
+  // The call's on_closed gives UNAVAILABLE if no member has this address, and PERMISSION_DENIED if
+  // the member was evicted.
   std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                              absl::Duration deadline) override;
 
  private:
   Executor& executor_;
   Transport& under_;
-  std::map<std::string, std::string> members_;  // by address
+  std::map<std::string, std::string> members_;  // Maps an address to the member at it.
   std::set<std::string> evicted_;
-  std::map<std::string, std::string> revoked_;  // by key
+  std::map<std::string, std::string> revoked_;  // Maps a key to its peer.
   CutCalls live_;
 };
 
-// Whom a peer takes calls from: the coordinator, administrators, and members of the roster.
+// Decides which callers a peer accepts: the coordinator, administrators, and members of the roster.
 //
-// A caller that an operator has evicted, or whose key is revoked, is refused, and its calls that go
-// on are cut the moment the roster says so. One that the roster does not know yet may have joined a
-// moment ago: its call waits for the next roster, unread. No caller may have more calls open, or
-// waiting, than a member has use for. Calls without an identity (plain text) all pass.
+// A caller that is evicted or that has a revoked key is refused, and its open calls are cut as soon
+// as the roster says so. A caller that the roster does not know yet may have joined a moment ago,
+// so its call waits, unread, for the next roster. No caller may have more calls open or waiting
+// than a member needs. All calls without an identity (plain text) are admitted.
 class RosterGate {
  public:
-  // Beyond these a call is RESOURCE_EXHAUSTED.
+  // A call beyond these limits is refused with RESOURCE_EXHAUSTED.
   struct Limits {
-    size_t calls_of_one = 256;   // open at a time, of one caller
-    size_t waiting_of_one = 64;  // for a roster: a member's first exchange, on all lanes
-    size_t waiting = 1024;       // of all callers together
+    size_t calls_of_one = 256;  // The most open calls of one caller.
+    // The most calls of one caller that wait for a roster; enough for a member's first exchange on
+    // all lanes.
+    size_t waiting_of_one = 64;
+    size_t waiting = 1024;  // The most waiting calls of all callers together.
   };
 
-  // `admit` is given the calls that may be made. `patience`: how long one waits for a roster that
-  // names its caller; then it is UNAVAILABLE.
+  // Accepted calls are passed to `admit`. A call waits at most `patience` for a roster that names
+  // its caller, and then ends with UNAVAILABLE.
   RosterGate(Executor& executor, absl::Duration patience, Limits limits, Transport::Acceptor admit);
   ~RosterGate();
 
@@ -179,10 +189,10 @@ class RosterGate {
 
   std::set<std::string> members_;
   std::set<std::string> evicted_;
-  std::map<std::string, std::string> revoked_;  // by key
+  std::map<std::string, std::string> revoked_;  // Maps a key to its peer.
   CutCalls live_;
   uint64_t waited_ = 0;
-  std::map<uint64_t, Waiting> waiting_;  // in the order of arrival
+  std::map<uint64_t, Waiting> waiting_;  // Ordered by arrival.
   Refusals refusals_;
   CallbackGuard guard_;
 };

@@ -16,13 +16,13 @@
 namespace atolld {
 namespace {
 
-// Far more peers than have ever been in one run; of that many the file has half a megabyte.
+// Far more peers than have ever been in one run; the file then has half a megabyte.
 constexpr size_t kMostPinned = 4096;
 constexpr uint64_t kMostPinnedBytes = uint64_t{1} << 20;
 
 absl::Status NoPinnedKey(size_t line) {
   return absl::InvalidArgumentError(
-      absl::StrCat("line ", line, " is no pinned key: a peer's id, a space, and ",
+      absl::StrCat("line ", line, " is not a pinned key: a peer's id, a space, and ",
                    2 * kPublicKeyBytes, " hex digits, each peer once"));
 }
 

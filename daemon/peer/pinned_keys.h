@@ -1,8 +1,10 @@
-// PinnedKeys: the signing keys under which a peer has masked sums with others, so that nobody who
-// carries messages between them can put keys of its own in their place later: trust on first use.
+// PinnedKeys: the signing keys of the peers with which this peer has masked sums. A key is trusted
+// when it is first seen, so that a process which relays messages between the peers cannot later
+// replace it by a key of its own.
 //
-// They lie in DIR/mask_keys, a line a peer: its id, a space, and the key in hex. A peer that was
-// installed anew has another key; its line is then for people to remove. Loop thread.
+// The keys are in the file DIR/mask_keys. It has one line for each peer: the peer's id, a space,
+// and the key in hex. If a peer is installed anew, it has another key, and an operator must remove
+// its line. Used on the loop thread.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +19,22 @@ namespace atolld {
 
 class PinnedKeys {
  public:
-  // Of the peer `self` whose replica lies in `dir`.
+  // `self` is this peer, and `dir` the folder of its replica.
   PinnedKeys(Env env, std::string self, const std::string& dir);
 
-  // Reads the file, if there is one. `own`: this peer's public key, which is known whatever the
-  // file says. DATA_LOSS: a line is none; it names it. Blocking, before the loop runs.
+  // Reads the file, if there is one. `own` is this peer's public key, which is used for this peer
+  // even if the file names another. Fails with DATA_LOSS if a line is not valid; the message names
+  // the line. This call blocks and is made before the loop runs.
   absl::Status Load(std::string own);
 
+  const std::string& path() const { return path_; }
   const KnownSigningKeys& known() const { return known_; }
-  // Adds those whose peers are not known yet, and writes them durably, on the pool. What cannot be
-  // written is logged, and known until this process ends.
+  // Adds the keys of peers that are not known yet, and writes them durably, on the pool. If they
+  // cannot be written, this is logged, and they are kept only until this process ends.
   void Pin(const v1::MaskRoster& roster);
 
-  // Where the roster has another key than the one that is known, for whoever is to mend it: of
-  // whom, and the file. Empty: nowhere.
+  // If the roster's key of a peer differs from the known key, returns a text for the operator that
+  // names the peer and the file; otherwise returns "".
   std::string Contradiction(const v1::MaskRoster& roster) const;
 
  private:
@@ -39,12 +43,13 @@ class PinnedKeys {
   const Env env_;
   const std::string self_;
   const std::string path_;
-  KnownSigningKeys known_;  // its own too
-  bool full_ = false;       // that was said
+  KnownSigningKeys known_;  // The known keys, including this peer's own.
+  bool full_ = false;       // True once it was logged that no more keys fit.
   SerialQueue queue_;
 };
 
-// What a file of pinned keys says. INVALID_ARGUMENT names the line that is none.
+// Parses a file of pinned keys. Fails with INVALID_ARGUMENT if a line is not valid; the message
+// names the line.
 absl::StatusOr<KnownSigningKeys> ParsePinnedKeys(absl::string_view text);
 
 }  // namespace atolld

@@ -13,7 +13,8 @@
 namespace atolld {
 namespace {
 
-// State digests kept for votes and reports: a vote names the version before the newest at most.
+// The number of state digests kept for votes and reports; a vote names at most the version before
+// the newest.
 constexpr size_t kDigestsKept = 8;
 
 }  // namespace
@@ -24,21 +25,31 @@ ReplicaKeeper::ReplicaKeeper(Env env, std::string dir, const RetentionPolicy& re
       dir_(std::move(dir)),
       events_(std::move(events)),
       queue_(env.executor),
-      upkeep_(env, dir_, retention, mirror_,
-              ReplicaUpkeep::Events{[this] { events_.on_offer(); }, [this] { OpenFromDisk(); },
-                                    [this](std::function<void(Replica*)> work, Task done) {
-                                      queue_.Run([this, work] { work(replica_.get()); },
-                                                 std::move(done));
-                                    }}),
-      catch_up_(env, dir_, mirror_,
-                CatchUp::Events{[this](const Entry& entry, Task next) {
-                                  CommitNext(entry.header, entry.payload, std::move(next));
-                                },
-                                [this](uint64_t version) {
-                                  if (mirror_.repair) mirror_.repair->OnFetched(version);
-                                  Reopen();
-                                },
-                                [this] { Advance(); }}) {}
+      upkeep_(env, dir_, retention, mirror_, UpkeepEvents()),
+      catch_up_(env, dir_, mirror_, CatchUpEvents()) {}
+
+ReplicaUpkeep::Events ReplicaKeeper::UpkeepEvents() {
+  ReplicaUpkeep::Events events;
+  events.on_offer = [this] { events_.on_offer(); };
+  events.on_free = [this] { OpenFromDisk(); };
+  events.run = [this](std::function<void(Replica*)> work, Task done) {
+    queue_.Run([this, work] { work(replica_.get()); }, std::move(done));
+  };
+  return events;
+}
+
+CatchUp::Events ReplicaKeeper::CatchUpEvents() {
+  CatchUp::Events events;
+  events.on_entry = [this](const Entry& entry, Task next) {
+    CommitNext(entry.header, entry.payload, std::move(next));
+  };
+  events.on_snapshot = [this](uint64_t version) {
+    if (mirror_.repair) mirror_.repair->OnFetched(version);
+    Reopen();
+  };
+  events.on_change = [this] { Advance(); };
+  return events;
+}
 
 ReplicaKeeper::~ReplicaKeeper() = default;
 
@@ -53,7 +64,8 @@ absl::StatusOr<std::unique_ptr<Replica>> ReplicaKeeper::Open() {
   return replica;
 }
 
-// Theta lies where the worker sees it; the common control variate is one of the replica's buffers.
+// Copies the common control variate, which is one of the replica's buffers, to the worker. Theta
+// already lies in memory that the worker sees.
 void ReplicaKeeper::ShowControl(const Replica& replica) {
   const absl::Span<const float> control = replica.control();
   std::copy(control.begin(), control.end(), memory_->control().begin());
@@ -69,7 +81,7 @@ absl::Status ReplicaKeeper::Load() {
   return absl::OkStatus();
 }
 
-// Mirrors what the replica says; the queue must be idle.
+// Updates the mirror from the replica; the queue must be idle.
 void ReplicaKeeper::Adopt() {
   mirror_.present = true;
   mirror_.genesis = replica_->genesis();
@@ -159,7 +171,8 @@ bool ReplicaKeeper::Announce(const v1::EntryHeader& header) {
   return true;
 }
 
-// With an older one than the newest here the log may still tell.
+// Compares a header that is older than the newest one here with that of the log, if it is still
+// there.
 void ReplicaKeeper::CompareWithLog(const v1::EntryHeader& header) {
   auto held = std::make_shared<absl::StatusOr<Digest>>(absl::NotFoundError(""));
   queue_.Run(
@@ -177,8 +190,9 @@ void ReplicaKeeper::RefuseHistory(const absl::Status& why) {
   events_.on_refused(why);
 }
 
-// Before the first entry another version 0 may have become the run's than the one that was made or
-// fetched here. Checked when it is told: the history key's holder says so.
+// Returns true if the run has another version 0 than the one that was made or fetched here, which
+// can happen before the first entry. The told genesis was checked: it is signed with the history
+// key.
 bool ReplicaKeeper::IsAnotherRuns() const {
   return told_.has_value() && has_state() && version() == 0 && !mirror_.committing &&
          mirror_.header_digest != GenesisDigest(*told_);
@@ -345,7 +359,7 @@ void ReplicaKeeper::ReadNewest(std::function<void(const Replica&)> work,
 
 absl::Status ReplicaKeeper::NeedMemory(uint64_t elements) {
   if (memory_ == nullptr) {
-    ASSIGN_OR_RETURN(memory_, ParameterMemory::Create(elements));
+    ASSIGN_OR_RETURN(memory_, ParameterMemory::Create(elements, shared_));
     return absl::OkStatus();
   }
   if (memory_->elements() == elements) return absl::OkStatus();
@@ -379,7 +393,7 @@ void ReplicaKeeper::Broken(const absl::Status& status) {
 // -----------------------------------------------------------------------------------------------
 // The state anew
 
-// Begins again from what is on disk now.
+// Opens the replica again from the present files on disk.
 void ReplicaKeeper::Reopen() {
   // Here, not on the pool: a worker that comes up asks for the same memory.
   const absl::Status memory = NeedMemory(genesis().manifest().elements());
@@ -443,12 +457,13 @@ void ReplicaKeeper::Require(const Digest& state) {
   if (ours && *ours != state) OnDrift(*ours, state);
 }
 
-// What lies on the disk was checked at every step from a snapshot that the chain confirms; what
-// lies in memory was not.
+// Rebuilds the state from the disk: the disk was checked at every step from a snapshot that the
+// chain confirms, but the memory was not.
 void ReplicaKeeper::Audit() {
   if (!has_state() || mirror_.committing || mirror_.broken || !StateDigestOf(version())) return;
-  env_.log.Warning(absl::StrCat("version ", version(), ": others hold another state than this ",
-                                "replica; it is made again from the own disk"));
+  env_.log.Warning(absl::StrCat("version ", version(),
+                                ": other peers hold another state than this ",
+                                "replica; it is made again from its own disk"));
   Remake(std::nullopt);
 }
 
@@ -469,7 +484,7 @@ void ReplicaKeeper::Remake(std::optional<Digest> expected) {
   Reopen();
 }
 
-// The replica was opened again: is it the history's now?
+// The replica was opened again: checks whether its state is now that of the history.
 void ReplicaKeeper::CheckRepair() {
   mirror_.opening = true;  // nobody else may use it yet
   auto state = std::make_shared<Digest>();

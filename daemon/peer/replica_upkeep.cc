@@ -10,8 +10,8 @@
 namespace atolld {
 namespace {
 
-// Snapshots that are fetched for one repair before it is given up: others' blocks are checked, so
-// what still differs then is this machine.
+// The number of snapshots that are fetched for one repair before it is given up. The blocks of
+// others are checked, so if the state still differs then, this machine is at fault.
 constexpr int kMostFetches = 4;
 
 }  // namespace
@@ -35,14 +35,14 @@ absl::Status ReplicaRepair::SetAside(Files& files, const std::string& dir) const
   return fetches_ > 1 ? SetLogAside(files, dir) : absl::OkStatus();
 }
 
-// Any other version was reached from a snapshot that the chain confirms.
+// A state of any other version was reached from a snapshot that the chain confirms.
 bool ReplicaRepair::Accepts(uint64_t version, const Digest& state) const {
   return version != version_ || expected_.value_or(state) == state;
 }
 
 std::string ReplicaRepair::Outcome(uint64_t version, const Digest& state) const {
   return absl::StrCat("version ", version, expected_ ? ": repaired from " : ": as ",
-                      fetches_ == 0 ? "the own snapshot and log" : "the blocks of others",
+                      fetches_ == 0 ? "its own snapshot and log" : "the blocks of other peers",
                       expected_ ? "; the state has digest " : " say, the state has digest ",
                       ToHex(state));
 }
@@ -59,15 +59,20 @@ ReplicaUpkeep::ReplicaUpkeep(Env env, std::string dir, const RetentionPolicy& po
       dir_(std::move(dir)),
       mirror_(mirror),
       events_(std::move(events)),
-      retention_(env, dir_, policy,
-                 Retention::Events{[this](const absl::Status& status, const RetentionReport&,
-                                          uint64_t header_allowance) {
-                   // The next header says whether the state in memory is right; where none
-                   // comes, a disk that leads nowhere twice is worth less than it.
-                   const bool twice = save_ && absl::IsDataLoss(status);
-                   save_ = !twice && absl::IsDataLoss(status);
-                   AfterPass(twice, header_allowance);
-                 }}) {}
+      retention_(env, dir_, policy, RetentionEvents()) {}
+
+Retention::Events ReplicaUpkeep::RetentionEvents() {
+  Retention::Events events;
+  events.on_pass = [this](const absl::Status& status, const RetentionReport&,
+                          uint64_t header_allowance) {
+    // The next header says whether the state in memory is right; where none comes, a disk that
+    // leads nowhere twice is worth less than it.
+    const bool twice = save_ && absl::IsDataLoss(status);
+    save_ = !twice && absl::IsDataLoss(status);
+    AfterPass(twice, header_allowance);
+  };
+  return events;
+}
 
 ReplicaUpkeep::~ReplicaUpkeep() = default;
 
@@ -121,7 +126,7 @@ void ReplicaUpkeep::TellSaved(const absl::Status& saved) {
                                 saved.ok() ? "saved" : "not saved: ", saved.message()));
 }
 
-// The pass that failed, once more, also if no version follows.
+// Repeats a failed pass later, even if no version follows.
 void ReplicaUpkeep::RetainLater() {
   if (retry_) env_.executor.Cancel(*retry_);
   retry_ = env_.executor.RunAfter(retention_.RetryPause(), guard_.Wrap([this] {
@@ -131,8 +136,8 @@ void ReplicaUpkeep::RetainLater() {
   }));
 }
 
-// A pass of retention is over, or `save`: the disk can make no snapshot any more, so the state in
-// memory is written out. The newest snapshot and the oldest entry may be others now.
+// Called when a pass of retention is over. With `save`, no snapshot can be made from the disk any
+// more, so the state in memory is saved. The newest snapshot and the oldest entry may have changed.
 void ReplicaUpkeep::AfterPass(bool save, uint64_t header_allowance) {
   struct Result {
     absl::Status status;

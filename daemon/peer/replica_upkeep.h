@@ -1,8 +1,8 @@
-// ReplicaUpkeep: keeps a peer's log and snapshots in order while the replica goes on, and knows
-// what others may fetch from here.
+// ReplicaUpkeep: keeps a peer's log and snapshots in order while the replica advances, and knows
+// what other peers may fetch from this peer.
 //
-// Beside it stand the two things that it shares with those that look after the same replica: the
-// mirror of what the loop knows of it, and how far a repair is. Loop thread.
+// This header also has two types that ReplicaUpkeep, ReplicaKeeper and CatchUp share: the mirror of
+// the replica's state on the loop, and the progress of a repair. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -23,59 +23,65 @@
 
 namespace atolld {
 
-// The repair of a replica that has drifted, or may have: what its state should have been, and how
-// far it is.
+// The repair of a replica whose state is wrong or may be wrong: the state that the replica should
+// have, and the progress of the repair.
 //
-// It goes from cheap to dear: the own snapshot and log first, which suffices when only the memory
-// was spoiled; then a snapshot from others, of which only the blocks are fetched that differ from
-// what is on this disk; at last without the own log. What is put aside stays on the disk.
+// It tries cheap means first. The first is the replica's own snapshot and log, which suffice if
+// only the memory was corrupt. The second is a snapshot from other peers, of which only those
+// blocks are fetched that differ from the blocks on this disk. The last is such a snapshot without
+// the replica's own log. Files that are set aside are kept on the disk.
 class ReplicaRepair {
  public:
-  // `expected`: of the state of `version`; not known: what the own disk leads to is believed.
+  // `expected` is the digest of the state of `version`. If it is not known, the state to which the
+  // replica's own disk leads is taken as right.
   ReplicaRepair(uint64_t version, std::optional<Digest> expected)
       : version_(version), expected_(std::move(expected)) {}
 
   uint64_t version() const { return version_; }
   const std::optional<Digest>& expected() const { return expected_; }
 
-  // Whether it waits for a snapshot from others. Error: so many were fetched that it is given up.
+  // asks_others() is true if the repair waits for a snapshot from other peers. AskOthers fails if
+  // the repair is given up because too many snapshots were fetched.
   bool asks_others() const { return asks_others_; }
   absl::Status AskOthers(const absl::Status& why);
-  void OnFetched(uint64_t version);  // the snapshot of `version` lies in the folder
+  // Called when the snapshot of `version` was fetched into the folder.
+  void OnFetched(uint64_t version);
 
-  // Puts aside what may have been wrong before the replica in `dir` is opened again. Blocking.
+  // Sets aside the files that may be wrong before the replica in `dir` is opened again. This call
+  // blocks.
   absl::Status SetAside(Files& files, const std::string& dir) const;
 
-  // The replica was opened again at `version` with `state`: is it the history's now?
+  // Called when the replica was opened again at `version` with `state`. Returns true if that is the
+  // history's state.
   bool Accepts(uint64_t version, const Digest& state) const;
-  // What it came to, for the log.
+  // Returns the outcome of the repair, for the log.
   std::string Outcome(uint64_t version, const Digest& state) const;
 
  private:
   uint64_t version_;
   std::optional<Digest> expected_;
   bool asks_others_ = false;
-  int fetches_ = 0;               // snapshots that were fetched for it
-  uint64_t fetched_version_ = 0;  // of the last of them
+  int fetches_ = 0;               // The number of snapshots that were fetched for the repair.
+  uint64_t fetched_version_ = 0;  // The version of the last fetched snapshot.
 };
 
-// What the loop knows of the replica, whichever job is at work on it. Its ReplicaKeeper alone
-// writes it.
+// The loop's view of the replica, which may be used while a job works on the replica. Only its
+// ReplicaKeeper writes it.
 struct ReplicaMirror {
-  v1::Genesis genesis;  // without a state digest: the run's version 0 is not known yet
-  ChunkGrid grid;       // of the vector of the next entry
-  Fragments fragments;  // what entries cover
+  v1::Genesis genesis;  // Has no state digest while the run's version 0 is not known.
+  ChunkGrid grid;       // The grid of the next entry's vector.
+  Fragments fragments;  // The fragments that entries cover.
   uint64_t version = 0;
   Digest header_digest{};
-  std::optional<v1::EntryHeader> header;     // of `version`; none of version 0
-  std::map<uint64_t, Digest> state_digests;  // of the newest versions
+  std::optional<v1::EntryHeader> header;     // The header of `version`; nullopt for version 0.
+  std::map<uint64_t, Digest> state_digests;  // The state digests of the newest versions.
   std::optional<ReplicaRepair> repair;
 
-  bool present = false;     // there is one, or it is being opened again
-  bool opening = false;     // nobody may use it
-  bool committing = false;  // the next entry
-  bool held = false;        // nothing is committed: an evaluation reads theta
-  bool broken = false;      // it cannot go on
+  bool present = false;     // True if there is a replica, also while it is being opened again.
+  bool opening = false;     // True while the replica is being opened; it must not be used then.
+  bool committing = false;  // True while the next entry is being committed.
+  bool held = false;    // True while no entry may be committed because an evaluation reads theta.
+  bool broken = false;  // True if the replica cannot continue.
 
   bool has_state() const { return present && !opening && !repair; }
   std::optional<Digest> StateDigestOf(uint64_t of_version) const;
@@ -84,44 +90,49 @@ struct ReplicaMirror {
 class ReplicaUpkeep {
  public:
   struct Events {
-    std::function<void()> on_offer;  // what offer() says has changed
-    std::function<void()> on_free;   // see FreeToOpen
-    // Runs `work` when no other job touches the replica (nullptr: none is open), then `done`.
+    std::function<void()> on_offer;  // Called when offer() has changed.
+    std::function<void()> on_free;   // See FreeToOpen.
+    // Runs `work` when no other job touches the replica, then `done`. `work` gets nullptr if no
+    // replica is open.
     std::function<void(std::function<void(Replica*)> work, Task done)> run;
   };
 
-  // `mirror` outlives it.
+  // `mirror` must outlive this object.
   ReplicaUpkeep(Env env, std::string dir, const RetentionPolicy& policy,
                 const ReplicaMirror& mirror, Events events);
   ~ReplicaUpkeep();
 
-  // What others may fetch from here; nothing without a state.
+  // The data that others may fetch from this peer; nullopt without a state.
   const std::optional<v1::Offer>& offer() const { return offer_; }
-  void OnDropped() { offer_.reset(); }  // the replica is gone
-  void LoadOffer();                     // from the folder. Blocking: before the loop runs
-  void ReadOffer();                     // the same on the pool
+  void OnDropped() { offer_.reset(); }  // Called when the replica was dropped.
+  void LoadOffer();  // Reads offer() from the folder. Blocks; called before the loop runs.
+  void ReadOffer();  // Like LoadOffer, but reads on the pool.
 
-  void SetBusy(bool busy) { retention_.SetBusy(busy); }  // with the peer's own exchange
+  // Tells whether the peer's own exchange is under way.
+  void SetBusy(bool busy) { retention_.SetBusy(busy); }
 
-  // The digest of the replica's version is known: a pass of retention begins, after the one that is
-  // under way. None runs while the replica is opened anew: both move the folder's files.
+  // Called when the digest of the replica's version is known. Starts a pass of retention once the
+  // pass under way is over. No pass runs while the replica is being opened again, since both rename
+  // and remove files in the folder.
   void Retain();
 
-  // The replica has stepped: its last header has confirmed the state before.
+  // Called when the replica has stepped. Its new header has then confirmed the previous state.
   void OnCommitted();
 
-  // Whether no pass is under way, so that the replica may be opened anew. Where one is, it hurries;
-  // on_free comes when it is over.
+  // Returns true if no pass is under way, so that the replica may be opened again. Otherwise makes
+  // the pass hurry, and on_free is called when the pass is over.
   bool FreeToOpen();
 
-  // The disk can make no snapshot any more, and the state in memory is to be saved once it is
-  // confirmed. DropSave: the disk was right. TakeSave: it is confirmed now (a seal); true: the
-  // caller saves the state and then tells how that went.
+  // These functions are for the case that no snapshot can be made from the disk any more, so that
+  // the state in memory must be saved once it is confirmed. Call DropSave if the disk was right.
+  // Call TakeSave when a seal has confirmed the state: if it returns true, the caller must save the
+  // state and then call TellSaved.
   void DropSave() { save_ = false; }
   bool TakeSave() { return !under_way_ && std::exchange(save_, false); }
   void TellSaved(const absl::Status& saved);
 
  private:
+  Retention::Events RetentionEvents();
   void RetainLater();
   void AfterPass(bool save, uint64_t header_allowance);
   void SetOffer(const v1::Offer& offer);
@@ -132,11 +143,12 @@ class ReplicaUpkeep {
   const Events events_;
 
   std::optional<v1::Offer> offer_;
-  bool under_way_ = false;     // a pass, or what follows it
-  bool again_ = false;         // another then
-  bool save_ = false;          // once the next header has confirmed the state in memory
-  bool opener_waits_ = false;  // for the pass that is under way
-  std::optional<Executor::TimerId> retry_;  // of a pass that failed
+  bool under_way_ = false;  // True while a pass, or the work after a pass, is under way.
+  bool again_ = false;      // True if another pass must follow the pass under way.
+  // True if the state in memory must be saved once the next header confirms it.
+  bool save_ = false;
+  bool opener_waits_ = false;               // True if on_free must be called when the pass is over.
+  std::optional<Executor::TimerId> retry_;  // The timer for the retry of a failed pass.
   Retention retention_;
   CallbackGuard guard_;
 };

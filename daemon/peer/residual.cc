@@ -19,9 +19,9 @@
 namespace atolld {
 namespace {
 
-// After a save it rests so many times as long as that took: writing it takes a twentieth of the
-// time at most, whatever the model's size. A save that is left out costs only a restart its
-// residual.
+// After a save, the next one waits this many times as long as the save took: so saving takes at
+// most a twentieth of the time, whatever the model's size. A save that is left out only means that
+// a restart loses its residual.
 constexpr int kRest = 19;
 
 bool Bit(const std::string& bitmap, int position) {
@@ -47,6 +47,12 @@ std::string Prefix(const v1::Genesis& genesis) {
   return absl::StrCat(kMagic, ToBytes(GenesisDigest(genesis)));
 }
 
+absl::Status RemoveResidual(Files& files, const std::string& dir) {
+  if (!files.Exists(ResidualPath(dir))) return absl::OkStatus();
+  RETURN_IF_ERROR(files.Remove(ResidualPath(dir)));
+  return files.SyncDirectory(dir);
+}
+
 absl::Status WriteTo(WritableFile& file, const std::string& head, absl::Span<const uint8_t> bytes) {
   RETURN_IF_ERROR(file.Append(BytesOf(head)));
   for (size_t offset = 0; offset < bytes.size(); offset += kBlockBytes) {
@@ -55,7 +61,7 @@ absl::Status WriteTo(WritableFile& file, const std::string& head, absl::Span<con
   return file.Sync();
 }
 
-// NOT_FOUND if a header in (version, committed] includes the peer, or is not here to be asked.
+// Fails with NOT_FOUND if a header in (version, committed] includes the peer or is not here.
 absl::Status CheckNotIncluded(Files& files, const std::string& dir, uint64_t version,
                               uint64_t committed, const std::string& peer) {
   if (version > committed) return absl::NotFoundError("its version was never committed here");
@@ -146,7 +152,12 @@ void Residual::Load(const v1::Genesis& genesis, uint64_t version) {
       LoadResidual(env_.files, dir_, genesis, version, self_);
   if (!values.ok()) {
     // Losing it is legal: training goes on, the updates lose a little once.
-    if (!absl::IsNotFound(values.status())) env_.log.Warning(values.status().message());
+    const std::string why = absl::StrCat("the residual is not used: ", values.status().message());
+    if (!absl::IsNotFound(values.status())) {
+      env_.log.Warning(why);
+    } else if (env_.files.Exists(ResidualPath(dir_))) {
+      env_.log.Info(why);
+    }
     return;
   }
   values_ = std::make_shared<const std::vector<float>>(*std::move(values));
@@ -168,6 +179,12 @@ std::vector<float> Residual::With(const Fragments& fragments, uint64_t version,
   return whole;
 }
 
+void Residual::Discard(const v1::Genesis& genesis) {
+  Forget();
+  discarded_ = true;
+  Save(genesis, nullptr);
+}
+
 void Residual::Settle(uint64_t version, std::shared_ptr<const std::vector<float>> values) {
   version_ = version;
   loaded_ = false;
@@ -181,24 +198,28 @@ void Residual::Keep(const v1::Genesis& genesis) {
 void Residual::Save(const v1::Genesis& genesis, Task done) {
   if (done) waiting_.push_back(std::move(done));
   if (saving_) return;
-  if (values_ == nullptr || version_ == saved_) {
+  const bool newer = values_ != nullptr && version_ != saved_;
+  if (!newer && !discarded_) {
     for (const Task& waiting : std::exchange(waiting_, {})) waiting();
     return;
   }
   saving_ = true;
+  discarded_ = false;  // or replaced by what is newer
   const absl::Time began = env_.executor.Now();
   auto status = std::make_shared<absl::Status>();
   env_.executor.Offload(
-      [files = &env_.files, dir = dir_, genesis, version = version_, values = values_, status] {
-        *status = SaveResidual(*files, dir, genesis, version, *values);
+      [files = &env_.files, dir = dir_, genesis, version = version_,
+       values = newer ? values_ : nullptr, status] {
+        *status = values != nullptr ? SaveResidual(*files, dir, genesis, version, *values)
+                                    : RemoveResidual(*files, dir);
       },
-      guard_.Wrap([this, status, began, genesis, version = version_] {
+      guard_.Wrap([this, status, began, genesis, version = newer ? version_ : saved_] {
         saving_ = false;
         saved_ = version;
         const absl::Time now = env_.executor.Now();
         may_save_ = now + kRest * (now - began);
         if (!status->ok()) env_.log.Warning(absl::StrCat("residual: ", status->message()));
-        if (!waiting_.empty()) Save(genesis, nullptr);
+        if (!waiting_.empty() || discarded_) Save(genesis, nullptr);
       }));
 }
 

@@ -1,15 +1,20 @@
-// Error feedback of one peer: what its sent updates lost is added to its next one.
+// Error feedback of one peer: the loss of its sent updates is added to its next update.
 //
 //   a = update + decay * residual;  sent q = Encode(a)
-//   after the commit: residual = a - Decode(q) where it was included, = a where it was left out
+//   after a commit that included it: residual = s * (a - Decode(q)), or s * a for chunks left out
 //
-// A residual is as long as the flat vector. With fragments an update is of the values that its
-// entry covers, and so is what an entry changes of the residual; one that an entry left out whole
-// is dropped, and the residual stays as it was.
+// s is the scale by which the entry took the update (CarriedShare in
+// membership/trust/contribution.h). If an update is refused for its content, its residual is
+// dropped as well.
 //
-// (Error feedback as in compression/error_feedback.h; the run's decay is its beta.) The residual
-// belongs to the peer alone and losing it is legal. Residual holds it: loop thread. The functions
-// are pure and run on any thread, those that read or write its file block.
+// A residual is as long as the flat vector. With fragments, an update has only the values that its
+// entry covers, and the entry changes only those values of the residual. An update that an entry
+// left out completely is dropped, and the residual is unchanged.
+//
+// (compression/error_feedback.h describes error feedback; its beta is the run's decay.) Only the
+// peer uses its residual, and the residual may be lost. The class Residual holds it and is used on
+// the loop thread. The functions may be called from any thread; those that read or write the
+// residual's file block, the others are pure.
 #pragma once
 
 #include <cstdint>
@@ -31,63 +36,72 @@
 
 namespace atolld {
 
-// What the run multiplies a residual by: 1 unless its spec says otherwise.
+// Returns the factor by which the run multiplies a residual: 1 unless its spec says otherwise.
 float FeedbackDecay(const v1::RunSpec& spec);
 
-// `residual` holds a; subtracts Decode(chunk) for every chunk in which contributor number
-// `position` of the header was included. Chunks that cannot be decoded keep a, and the first such
-// error is returned.
+// `residual` holds the vector a (see above). Subtracts Decode(chunk) for every chunk in which
+// contributor number `position` of the header was included. Chunks that cannot be decoded are left
+// unchanged, and the first such error is returned.
 absl::Status SubtractIncluded(const v1::EntryHeader& header, int position, const ChunkGrid& grid,
                               const Codec& codec, const Contribution& contribution,
                               absl::Span<float> residual);
 
-// The residual of error feedback beside the replica, so that a restart loses nothing that others
-// never had: the file in `dir`.
+// Returns the path of the residual's file in `dir`, beside the replica. With this file, a restart
+// does not lose the part of an update that no other peer has received.
 //
 //   record("atoll.residual.1", genesis digest, version, values, tree digest of the values)
 //   the values, raw fp32 LE
 //
-// `version` is that of the header that settled it. Law: it is valid as long as no later header
-// includes this peer, since only an inclusion changes a residual; where that cannot be told, it is
-// dropped, which is legal. Blocking.
+// `version` is the version of the header that settled the residual. Law: the file is valid as long
+// as no later header includes this peer, since only an inclusion changes a residual. If that is not
+// known, the residual is dropped. This call blocks.
 std::string ResidualPath(const std::string& dir);
 
-// Durable when it returns; after a crash the file is the old one or the new one.
+// Writes the residual's file, durably. After a crash the file is either the old one or the new one.
 absl::Status SaveResidual(Files& files, const std::string& dir, const v1::Genesis& genesis,
                           uint64_t version, absl::Span<const float> values);
 
-// The one that is valid for `peer` at `committed`, the newest version of the log in `dir`.
-// NOT_FOUND: there is none, or none that is valid any more. DATA_LOSS: it is broken.
+// Returns the residual that is valid for `peer` at `committed`, the newest version of the log in
+// `dir`. Fails with NOT_FOUND if there is no file or it is no longer valid, and with DATA_LOSS if
+// the file is corrupt.
 absl::StatusOr<std::vector<float>> LoadResidual(Files& files, const std::string& dir,
                                                 const v1::Genesis& genesis, uint64_t committed,
                                                 const std::string& peer);
 
-// Law: it changes when a header settles it, and at no other time.
+// Holds the residual. Law: the residual changes only when a header settles it or the peer's update
+// is refused.
 class Residual {
  public:
-  // `self`: the peer. `dir`: where its replica lies.
+  // `self` is the peer's id and `dir` the folder of its replica.
   Residual(Env env, std::string self, std::string dir)
       : env_(env), self_(std::move(self)), dir_(std::move(dir)) {}
 
-  // nullptr: it is zero.
+  // The residual; nullptr if it is zero.
   const std::shared_ptr<const std::vector<float>>& values() const { return values_; }
-  bool loaded() const { return loaded_; }  // it is still the one that a former life left
+  // True while the residual is the one that was loaded from the disk.
+  bool loaded() const { return loaded_; }
 
-  // Takes the one that is valid at `version` from the disk. Blocking: before the loop runs.
+  // Loads the residual that is valid at `version` from the disk. This call blocks and is made
+  // before the loop runs.
   void Load(const v1::Genesis& genesis, uint64_t version);
 
-  // It with these values where the entry of `version` covers it: as long as the flat vector.
+  // Returns the residual with the values that the entry of `version` covers replaced by `entry`.
+  // The result is as long as the flat vector.
   std::vector<float> With(const Fragments& fragments, uint64_t version,
                           absl::Span<const float> entry) const;
 
-  // The header of `version` has settled it: this is it now. nullptr: what it was is not known.
+  // Sets the residual's values when the header of `version` has settled it. `values` is nullptr if
+  // the residual is not known.
   void Settle(uint64_t version, std::shared_ptr<const std::vector<float>> values);
   void Forget() { values_ = nullptr; }
+  // Like Forget, but also removes the residual on the disk, so that no later process of this peer
+  // loads it.
+  void Discard(const v1::Genesis& genesis);
 
-  // After a commit: what that has settled goes to the disk, unless this was kept busy with it
-  // enough.
+  // Called after a commit. Saves the settled residual, unless saves have recently taken too large a
+  // share of the time.
   void Keep(const v1::Genesis& genesis);
-  // What is newer than on the disk goes there, then `done` is called.
+  // Saves the residual if it is newer than the one on the disk, then calls `done`.
   void Save(const v1::Genesis& genesis, Task done);
 
  private:
@@ -96,12 +110,13 @@ class Residual {
   const std::string dir_;
 
   std::shared_ptr<const std::vector<float>> values_;
-  uint64_t version_ = 0;  // of the header that settled it
+  uint64_t version_ = 0;  // The version of the header that settled the residual.
   bool loaded_ = false;
-  uint64_t saved_ = 0;  // the version that is on the disk
+  uint64_t saved_ = 0;      // The version of the residual on the disk.
+  bool discarded_ = false;  // True if the file on the disk must be removed.
   bool saving_ = false;
   absl::Time may_save_ = absl::InfinitePast();
-  std::vector<Task> waiting_;  // for it to be saved
+  std::vector<Task> waiting_;  // The tasks that wait for a save.
   CallbackGuard guard_;
 };
 

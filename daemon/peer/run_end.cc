@@ -74,7 +74,7 @@ absl::Status RunEnd::OnSealed(const v1::Seal& seal) {
   return absl::OkStatus();
 }
 
-// What only time decides.
+// Checks, from time to time, the conditions that only time decides.
 void RunEnd::Watch() {
   if (over_) return;
   CheckFarewell();
@@ -100,8 +100,8 @@ void RunEnd::OnDigest() {
   }));
 }
 
-// The seal names another state than this replica's: the last chance to repair it, while others may
-// still be there to fetch from.
+// The seal names another state than this replica's: this is the last chance to repair it, while
+// others may still be there to fetch from.
 void RunEnd::Mend(const Digest& state) {
   const absl::StatusOr<Digest> expected = DigestFromBytes(seal_->state_digest());
   if (!expected.ok()) return;
@@ -118,9 +118,9 @@ void RunEnd::Mend(const Digest& state) {
   keeper_.Require(*expected);
 }
 
-// Others may still need the last entries from here. Who does, and is alive, the coordinator knows;
-// one that stays away for failure_timeout is gone like any other silent process, and with it the
-// reason to stay.
+// Other peers may still need the last entries from here. The coordinator knows which living peers
+// do. A coordinator that stays away for failure_timeout is gone like any other silent process, and
+// with it the reason to stay.
 void RunEnd::CheckFarewell() {
   if (!written_ || over_) return;
   const bool alone =
@@ -140,8 +140,9 @@ void RunEnd::CheckFarewell() {
   events_.finish(absl::OkStatus(), "the run is sealed");
 }
 
-// Nobody has given anything for so long that whoever can come back by himself has: a silent donor
-// is dead, one that had lost the coordinator has redialled, and what it offers was asked for.
+// Checks whether this peer is stranded: no peer has given anything for so long that every peer
+// which can come back has done so. A silent donor is dead by then, and one that had lost the
+// coordinator has redialled and was asked for what it offers.
 void RunEnd::CheckStranded() {
   if (over_ || written_ || mending_ || !events_.coordinator_up()) return;
   const std::optional<FetchFailure>& failing = keeper_.failing();
@@ -154,7 +155,7 @@ void RunEnd::CheckStranded() {
     return events_.finish(absl::NotFoundError(line), line);
   }
   if (!roster_told_ || std::exchange(stranded_told_, true)) return;
-  env_.log.Warning(absl::StrCat(line, ". Whoever has it is waited for ",
+  env_.log.Warning(absl::StrCat(line, ". Waiting for a peer that has it, for ",
                                 absl::FormatDuration(patience), " at most"));
 }
 
@@ -162,7 +163,7 @@ std::string RunEnd::WaitsFor() const {
   if (written_) return "The run is sealed and all of it is here";
   return absl::StrCat("The run is sealed at version ", seal_->version(), "; this replica holds ",
                       keeper_.has_state() ? absl::StrCat("version ", keeper_.version()) : "nothing",
-                      " and waits to be told who has the rest");
+                      " and waits to be told which peers have the rest");
 }
 
 }  // namespace atolld

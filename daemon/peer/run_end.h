@@ -1,8 +1,10 @@
-// RunEnd: the end of a run as a peer goes through it, from the coordinator's seal to its farewell.
+// RunEnd: leads a peer through the end of its run, from the coordinator's seal to the peer's
+// goodbye.
 //
-// A replica at the sealed version closes its log and stays for whoever still needs what it holds;
-// one that nobody can bring there says so and ends. One whose state is not the seal's is repaired
-// while others may still be there to fetch from. Loop thread.
+// A peer at the sealed version writes the seal and stays for the peers that still need its data. A
+// peer that cannot reach the sealed version, because no peer gives it the missing entries, logs
+// this and ends. A replica whose state differs from the seal's is repaired as long as other peers
+// may be connected from which it can fetch. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +22,11 @@
 
 namespace atolld {
 
-// What a peer says when the run is sealed and nobody can give it the rest, in one line: what `self`
-// holds (`held`: the version, none: no state), what it lacks, who had it and what became of them,
-// and `why` nobody gives it. Where the roster knows of nobody, those that made the last entry
-// (`newest`) had it. Pure function.
+// Returns the line that a peer logs if the run is sealed and no peer can give it the missing
+// entries. The line says what `self` holds (`held` is its version, nullopt if it has no state),
+// what it lacks, which peers had that and what their state is now, and `why` no peer gives it. If
+// the roster names no such peer, the line names the contributors of the last entry (`newest`).
+// Pure. May be called from any thread.
 std::string StrandedLine(const v1::Seal& seal, const std::optional<uint64_t>& held,
                          const v1::Roster& roster, const v1::EntryHeader& newest,
                          const std::string& self, const std::string& why);
@@ -32,26 +35,28 @@ class RunEnd {
  public:
   struct Events {
     std::function<bool()> coordinator_up;
-    // This peer is done with the run, well or not; `farewell` is for the coordinator. May come
-    // again before Stop.
+    // Called when this peer has finished with the run, successfully or not. `farewell` is the
+    // reason that the coordinator is given. May be called again before Stop.
     std::function<void(const absl::Status& status, const std::string& farewell)> finish;
   };
 
   RunEnd(Env env, std::string self, ReplicaKeeper& keeper, Events events);
 
-  // The coordinator: at each Welcome, with its newest header, and each roster.
+  // Follow is called at each Welcome, with the coordinator's newest header; OnRoster at each
+  // roster.
   void Follow(const v1::EntryHeader& newest, absl::Duration failure_timeout);
   void OnRoster(const v1::Roster& roster);
   void OnSessionDown() { coordinator_lost_ = env_.executor.Now(); }
-  // The seal; said again in each Session. The roster that follows it names those that are waited
-  // for. An error: no honest coordinator says it.
+  // Takes the seal, which the coordinator sends again in each Session. The roster that follows the
+  // seal names the peers for which this peer waits. Fails if no honest coordinator would send the
+  // seal.
   absl::Status OnSealed(const v1::Seal& seal);
 
-  void OnDigest();               // of a state of the replica
-  void Stop() { over_ = true; }  // the peer finishes: nothing more is done or said
+  void OnDigest();  // Called when the digest of a state of the replica has become known.
+  void Stop() { over_ = true; }  // Called when the peer ends. This object then does nothing more.
 
   bool sealed() const { return seal_.has_value(); }
-  // Of a sealed run: what this peer waits for while there is no coordinator.
+  // Returns what this peer waits for in a sealed run while no coordinator is connected.
   std::string WaitsFor() const;
 
  private:
@@ -66,17 +71,18 @@ class RunEnd {
   const Events events_;
 
   absl::Duration failure_timeout_ = absl::Seconds(10);
-  v1::EntryHeader newest_;  // of the last Welcome
+  v1::EntryHeader newest_;  // The newest header at the last Welcome.
   v1::Roster roster_;
   absl::Time coordinator_lost_ = absl::InfinitePast();
   std::optional<v1::Seal> seal_;
-  absl::Time told_;             // in this Session
-  bool stranded_told_ = false;  // that nobody gives the rest
-  bool roster_told_ = false;    // after it: who is waited for is known
-  bool sealing_ = false;        // the seal is on its way to the disk, or there
-  bool written_ = false;        // it is durable
+  absl::Time told_;             // The time at which the seal came in this Session.
+  bool stranded_told_ = false;  // True if it was logged that no peer gives the missing entries.
+  // True once a roster has come after the seal. It names the peers for which this peer waits.
+  bool roster_told_ = false;
+  bool sealing_ = false;  // True while the seal is being written and afterwards.
+  bool written_ = false;  // True once the seal is durable.
   bool mending_ = false;
-  std::string told_awaited_;  // in the log
+  std::string told_awaited_;  // The peers that are waited for, as last logged.
   bool over_ = false;
   CallbackGuard guard_;
 };

@@ -13,17 +13,18 @@
 namespace atolld {
 namespace {
 
-// A folder may stand for the first of these in it, as the worker takes it.
+// A folder may be named instead of a file: the first of these files in it is used, as by the
+// worker.
 constexpr const char* kTokenizerNames[] = {"tokenizer.json", "tokenizer.model", "characters.json"};
 
-// What the worker reads beside a tokenizer's file: what ends a text, and what is used in place of a
-// tokenizer.json that it cannot read.
-constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
+// The files that the worker reads beside a tokenizer's own: they say what ends a text and how a
+// conversation is written, or are used in place of a tokenizer.json that it cannot read.
+constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json",  "special_tokens_map.json",
                                             "generation_config.json", "config.json",
-                                            "tokenizer.model"};
+                                            "tokenizer.model",        "chat_template.jinja"};
 
-// Between two rounds of asking for what nobody could give: those who have it may be on their way
-// up.
+// The pause between two rounds of asking for a file that no peer could give: peers that have it may
+// be starting.
 constexpr absl::Duration kBetweenAsking = absl::Seconds(1);
 
 constexpr const char* kRoles[] = {kTokenizerRole, kProgramRole, kValidationRole};
@@ -39,7 +40,7 @@ std::string OptionOf(absl::string_view role) {
                       role == kTokenizerRole ? "tokenizer" : "program", "`)");
 }
 
-// Whether workers of this run read a file of the role, unless their data bring it.
+// Returns true if workers of this run read a file of the role, unless their data includes it.
 bool Takes(const v1::RunSpec& spec, absl::string_view role) {
   if (role == kTokenizerRole) return spec.data().tokenizer() == "file";
   if (role == kProgramRole) return spec.model().kind() == kTorchScriptKind;
@@ -120,8 +121,9 @@ bool RunFiles::Needs(absl::string_view role) const {
   return Takes(spec_, role) && !(role == kTokenizerRole && own_.prepared);
 }
 
-// One that is another than the run's is the worker's to refuse, which names both. What lies beside
-// it is not: nobody chose it. What all evaluate on must be the run's, so that losses can be added.
+// Returns true if the worker is to use this machine's own file. If that differs from the run's, the
+// worker refuses it and names both. But files beside a tokenizer were not chosen by the owner, and
+// the data that all evaluate on must be the run's, so that losses can be added.
 bool RunFiles::UsesOwn(absl::string_view role) const {
   const std::vector<OwnFile> own = OwnOf(role);
   if (own.empty()) return false;
@@ -140,7 +142,8 @@ bool RunFiles::UsesOwn(absl::string_view role) const {
   return here == listed;
 }
 
-// What of a role is not here, of what the worker would take from the folder; empty: nothing.
+// Says, of the files of a role that the worker would take from the folder, which one is not here
+// and why; empty if none is missing.
 std::string RunFiles::Lacks(absl::string_view role) const {
   for (int i = 0; i < spec_.files_size(); ++i) {
     const v1::RunFile& file = spec_.files(i);
@@ -197,7 +200,7 @@ void RunFiles::Follow(const v1::RunSpec& spec, bool recorded) {
   Survey();
 }
 
-// Which copies are here; own files that are the listed ones are copied first.
+// Finds out which copies are here; own files that are the listed ones are copied first.
 void RunFiles::Survey() {
   surveying_ = true;
   auto kept = std::make_shared<std::set<int>>();

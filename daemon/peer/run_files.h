@@ -1,10 +1,10 @@
-// RunFiles: the small files that the run's worker reads beside its data, on this machine.
+// RunFiles: the small files on this machine that the run's worker reads beside its data.
 //
-// The peer that makes version 0 lists its own in the run. From then on every peer keeps a copy of
-// each that travels in its folder: from its own file where that is the listed one, else from other
-// peers. So a peer needs none of its own, and can give all of them. Own files come first for the
-// worker, unless what lies beside a tokenizer differs from the run's, or the validation data that
-// all evaluate on does. Loop thread.
+// The peer that makes version 0 lists its own files in the run. From then on every peer keeps in
+// its folder a copy of each listed file that may be sent. It copies its own file if that is the
+// listed one, and otherwise fetches the file from other peers. So a peer needs no files of its own,
+// and can give all of them to others. The worker prefers the machine's own files, except for a
+// tokenizer's files or common validation data that differ from the run's. Used on the loop thread.
 #pragma once
 
 #include <deque>
@@ -27,27 +27,28 @@ namespace atolld {
 class RunFiles {
  public:
   struct Own {
-    std::string tokenizer;        // a file, or a folder with one; empty: none
-    std::string program;          // a TorchScript file; empty: none
-    bool prepared = false;        // the data is prepared, and brings its tokenizer
-    std::string validation = "";  // a file; empty: none
+    std::string tokenizer;  // A tokenizer file, or a folder that has one; empty if there is none.
+    std::string program;    // A TorchScript file; empty if there is none.
+    bool prepared = false;  // True if the data is prepared and includes its tokenizer.
+    std::string validation = "";  // A file with validation data; empty if there is none.
   };
 
-  // `on_change`: what waits_for() says may have changed. Donors are dialled through `env`.
+  // Calls `on_change` when WaitsFor() may have changed. Donors are dialled through `env`.
   RunFiles(Env env, std::string dir, Own own, Task on_change);
   ~RunFiles();
 
-  // Reads this machine's own. Blocking: before the loop runs.
+  // Reads this machine's own files. This call blocks and is made before the loop runs.
   void Load();
 
-  // Lists this machine's own, as far as the run needs them.
+  // Adds to `spec` the list of this machine's own files that the run needs.
   void List(v1::RunSpec* spec) const;
 
-  // At each Welcome. `recorded`: the run has its version 0, and `spec` the list.
+  // Called at each Welcome. `recorded` is true if the run's version 0 is recorded, so that the list
+  // in `spec` is final.
   void Follow(const v1::RunSpec& spec, bool recorded);
   void SetDonors(std::vector<std::string> donors, absl::Duration failure_timeout);
 
-  // Why a worker cannot start yet; empty: it can. After Follow.
+  // Returns the reason why a worker cannot start yet, or "" if it can. Called after Follow.
   std::string WaitsFor() const;
   RunFilePlaces places() const;
 
@@ -75,13 +76,14 @@ class RunFiles {
   const Task on_change_;
   const std::shared_ptr<RepeatedLines> lines_;
 
-  std::vector<OwnFile> own_files_;  // after Load
+  std::vector<OwnFile> own_files_;  // This machine's own files, set by Load.
   v1::RunSpec spec_;
   bool recorded_ = false;
-  uint64_t list_ = 0;        // number of it
-  bool surveying_ = false;   // what is in the folder
-  std::set<int> kept_;       // positions in the list: their copies are in the folder
-  std::deque<int> missing_;  // those that other peers may give
+  // Counts the lists followed so far, so that a survey of an earlier list is ignored.
+  uint64_t list_ = 0;
+  bool surveying_ = false;  // True while the folder is searched for copies of the listed files.
+  std::set<int> kept_;  // The positions in the list of the files that have a copy in the folder.
+  std::deque<int> missing_;  // The positions of the files that must be fetched from other peers.
   std::vector<std::string> donors_;
   absl::Duration failure_timeout_ = absl::Seconds(10);
   bool pausing_ = false;

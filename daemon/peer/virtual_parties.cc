@@ -11,16 +11,17 @@
 #include "daemon/peer/party_draw.h"
 #include "daemon/replica/state/state_memory.h"
 #include "membership/history/fragment.h"
+#include "membership/privacy/privacy_budget.h"
 #include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
 
-// How soon it is looked again whether a party has come, where none is there: by what they follow,
-// which is a file of times, nobody tells.
+// The pause before it checks again whether a party has come, if none is available: parties follow a
+// file of times, which sends no notice.
 constexpr absl::Duration kLookAgain = absl::Seconds(1);
 
-// Of differential privacy; 0: the run has none.
+// Returns the clip of differential privacy; 0 if the run has none.
 double ClipLength(const v1::RunSpec& spec, const v1::TrainSteps& order) {
   const uint32_t usual = spec.privacy().clip_bits();
   if (usual == 0) return 0;
@@ -43,7 +44,7 @@ void VirtualParties::Start(const v1::RunSpec& spec, Events events) {
     if (!cleared.ok()) env_.log.Error(absl::StrCat("residuals of parties: ", cleared.message()));
   }
   if (spec.inner().control_variates() || residuals_ != nullptr) {
-    taken_.resize(settings_.hosted, false);
+    last_.resize(settings_.hosted);
   }
   Events heard;
   heard.on_configured = guard_.Wrap([this](const v1::WorkerConfigured& configured) {
@@ -99,8 +100,12 @@ void VirtualParties::Send(const v1::DaemonMessage& message) {
 // A round
 
 void VirtualParties::Begin(const v1::TrainSteps& order) {
-  if (!taken_.empty()) {
-    for (const uint32_t party : handed_over_) taken_[party - settings_.first] = order.taken();
+  if (!last_.empty()) {
+    PartyOutcome last;
+    last.taken = order.taken();
+    if (order.carried_bits() != 0) last.carried = absl::bit_cast<float>(order.carried_bits());
+    last.refused = order.refused();
+    for (const uint32_t party : handed_over_) last_[party - settings_.first] = last;
   }
   handed_over_.clear();
   round_ = std::make_shared<Round>(
@@ -110,9 +115,12 @@ void VirtualParties::Begin(const v1::TrainSteps& order) {
 }
 
 void VirtualParties::Draw() {
-  round_->parties = DrawParties({kTrainDraw, spec_.seed(), round_->order.version(), settings_.first,
-                                 settings_.hosted, settings_.a_round},
-                                is_there_);
+  PartyDraw draw{kTrainDraw,      spec_.seed(),     round_->order.version(),
+                 settings_.first, settings_.hosted, settings_.a_round};
+  // Epsilon counts on nobody else knowing who was drawn, and on no party being drawn more often.
+  draw.share = PrivacyTermsOf(spec_.privacy()).sampling;
+  if (draw.share < 1) draw.seed = env_.executor.Random();
+  round_->parties = DrawParties(draw, is_there_);
   if (!round_->parties.empty()) {
     env_.log.Debug(absl::StrCat("round ", round_->order.version(), ": ",
                                 Counted(round_->parties.size(), "party"), " of ",
@@ -137,7 +145,7 @@ void VirtualParties::TrainNext() {
   *train = round_->order;
   train->set_party(OnWire(party));
   train->set_fresh(!settings_.keep || broken_.erase(party) != 0);
-  train->set_taken(!taken_.empty() && taken_[party - settings_.first]);
+  train->set_taken(!last_.empty() && last_[party - settings_.first].taken);
   training_ = true;
   worker_.Send(message);
 }
@@ -156,7 +164,7 @@ void VirtualParties::OnMessage(const v1::WorkerMessage& message) {
   }
 }
 
-// Steps are counted over all parties of the round, so that what is done and left of it is right.
+// Counts steps over all parties of the round, so that the done and remaining work is right.
 void VirtualParties::OnProgress(const v1::WorkerProgress& progress) {
   v1::WorkerMessage told;
   *told.mutable_progress() = progress;
@@ -187,21 +195,18 @@ void VirtualParties::OnBoundary(const v1::Boundary& boundary) {
   }
   training_ = false;
   const uint32_t party = round_->parties[round_->next];
-  bool taken = false;
-  if (!taken_.empty()) {
-    taken = taken_[party - settings_.first];
-    taken_[party - settings_.first] = false;
-  }
-  Add(boundary, party, taken);
+  PartyOutcome last;
+  if (!last_.empty()) last = std::exchange(last_[party - settings_.first], PartyOutcome());
+  Add(boundary, party, last);
 }
 
-void VirtualParties::Add(const v1::Boundary& boundary, uint32_t party, bool taken) {
+void VirtualParties::Add(const v1::Boundary& boundary, uint32_t party, const PartyOutcome& last) {
   const double weight =
       PartyWeight(spec_, boundary.tokens(), boundary.samples(), boundary.first_loss());
   const double clip = ClipLength(spec_, round_->order);
   summing_ = true;
   hooks_.run(
-      [round = round_, boundary, party, taken, weight, clip, cut = clip_, residuals = residuals_,
+      [round = round_, boundary, party, last, weight, clip, cut = clip_, residuals = residuals_,
        memory = hooks_.memory()] {
         absl::Span<const float> update = memory->update();
         std::vector<float> own;
@@ -209,10 +214,10 @@ void VirtualParties::Add(const v1::Boundary& boundary, uint32_t party, bool take
           own.assign(update.begin(), update.end());
           update = own;
         }
-        bool counts = boundary.steps() > 0 && weight > 0 &&
-                      std::isfinite(static_cast<float>(weight)) && (clip <= 0 || cut != nullptr);
+        bool counts = boundary.steps() > 0 && weight > 0 && std::isfinite(weight) &&
+                      (clip <= 0 || cut != nullptr);
         if (counts && residuals != nullptr) {
-          counts = residuals->Apply(party, taken, boundary.version(), absl::MakeSpan(own)).ok();
+          counts = residuals->Apply(party, last, boundary.version(), absl::MakeSpan(own)).ok();
         }
         const bool longer = counts && clip > 0 && cut(absl::MakeSpan(own), clip);
         if (!counts || FirstNonFinite(update) < update.size()) {

@@ -1,35 +1,38 @@
-// VirtualParties: the worker of a peer that imitates many parties. It stands between the peer and
-// its worker, so the peer trains, offers and exchanges as one that is a single party.
+// VirtualParties: lets a peer imitate many parties. It wraps the peer's worker, so that the peer
+// trains, offers and exchanges like a single party.
 //
-// For each TrainSteps it draws the round's parties (party_draw.h; those that are away are not
-// drawn), has the worker train one after the other, in ascending order, and answers with one
-// Boundary: `update` is their weighted mean (party_mean.h), `parties` and `weight` say how many and
-// the sum of their weights; steps, tokens, samples and seconds are sums, losses weighted means.
-// What goes by the steps of one (FedNova, control variates) divides them by the parties. An
-// evaluation on own data becomes one of at most kMostEvaluated parties, drawn anew for each
-// version, whose answers become one. Everything else goes through unchanged.
+// For each TrainSteps it draws the round's parties (party_draw.h; parties that are away are not
+// drawn), lets the worker train them one after the other, in ascending order, and answers with one
+// Boundary. In this Boundary, `update` is the weighted mean of the parties' updates (party_mean.h),
+// `parties` is the number of parties and `weight` the sum of their weights; steps, tokens, samples
+// and seconds are sums, and losses are weighted means. Code that needs the steps of one party
+// (FedNova, control variates) divides them by `parties`. An evaluation on own data becomes an
+// evaluation of at most kMostEvaluated parties, drawn anew for each version; their answers are
+// merged into one. All other messages are passed on unchanged.
 //
-// Laws.
-// - A party whose update is not finite, or that trained on nothing, is left out. Where nobody is
-//   left, what is handed over is not finite, and the peer refuses it as it does any worker's.
-// - A Rebase in the middle of a round goes to the party that trains. Those that are done keep their
-//   updates: a pseudo-gradient is what a party moved by from its own base, and a rebase adds theta
-//   - base to both, so all of them mean the same. Those to come begin from the new theta.
-// - A round lives in memory alone. With the worker it is lost, and begun anew by the next
-//   TrainSteps with the same parties; a replaced TrainSteps drops it.
-// - With control variates a party is told `taken` if its newest update was in a mean that an entry
-//   has taken. That is kept in memory: after a restart of the daemon nobody's was, which costs the
-//   party one step of its own variate.
+// Laws:
+// - A party that trained on no data, or whose update is not finite, is left out. If no party is
+//   left, the handed-over update is not finite, and the peer refuses it like any such update.
+// - A Rebase in the middle of a round applies to the party that is being trained. Parties that are
+// done keep
+//   their updates: a pseudo-gradient is the distance that a party moved from its own base, and a
+//   rebase adds theta - base to both the parameters and the base, so it does not change the
+//   pseudo-gradient. Later parties begin from the new theta.
+// - A round exists only in memory. It is lost with the worker, and the next TrainSteps begins it
+//   again with the same parties; a replaced TrainSteps drops it.
+// - With control variates, TrainSteps.taken is true for a party if its newest update was in a mean
+//   that an entry has taken. This is kept only in memory: after a restart of the daemon it is
+//   false, which costs each party one step of its own variate.
 // - With differential privacy each party's update is clipped before it is added, and `within`
-// counts
-//   those that were no longer. The noise is the peer's to add.
-// - With error feedback and `keep` each party has a residual of its own (party_residuals.h). What
-//   the peer loses when it encodes the mean is the peer's, as that of any peer.
-// - Memory: one sum as long as the model (a few vectors more with a clip or with error
-//   feedback), one bit for each hosted party where `taken` is asked for, and a number for each
-//   drawn one.
+//   counts the updates that were no longer than the clip. The peer adds the noise. If epsilon
+//   counts on a draw (`[privacy] sampling` below 1), the draw uses the operating system's random
+//   numbers and takes at most the share `sampling` of the available parties.
+// - With error feedback and `keep` each party has a residual of its own (party_residuals.h). The
+//   residual of the encoded mean belongs to the peer, as in any other peer.
+// - Memory: one sum as long as the model (a few more vectors with a clip or with error feedback),
+//   some bytes for each hosted party if `taken` is needed, and a number for each drawn party.
 //
-// Loop thread; the sums are made where Hooks::run runs them.
+// Used on the loop thread; Hooks::run computes the sums off the loop.
 #pragma once
 
 #include <cstddef>
@@ -59,29 +62,31 @@ class VirtualParties final : public Worker {
 
   struct Settings {
     uint32_t hosted = 0;
-    uint32_t first = 1;    // number of the first one
-    uint32_t a_round = 0;  // 0: all
-    bool keep = false;     // each keeps its optimiser's state from round to round
-    std::string dir{};     // of files of the parties; beside the replica
-    std::string peer{};    // whose parties they are
+    uint32_t first = 1;    // The number of the first party.
+    uint32_t a_round = 0;  // The number of parties to draw in each round; 0 means all.
+    bool keep = false;     // True if each party keeps its optimiser's state from round to round.
+    std::string dir{};     // The folder of the parties' files, beside the replica.
+    std::string peer{};    // The peer that hosts the parties.
   };
   struct Hooks {
-    // What the worker shares; asked for when its first update has come.
+    // Returns the memory that is shared with the worker; first called when the worker's first
+    // update has come.
     std::function<const ParameterMemory*()> memory;
-    // Runs `work` off the loop while nobody else reads or writes the update slot, then `done`.
+    // Runs `work` off the loop while no other job uses the update slot, then `done` on the loop.
     std::function<void(Task work, Task done)> run;
   };
-  // Scales an update down so that it is no longer than `length`; true: it was longer. Off the loop,
-  // one at a time.
+  // Scales an update down so that it is no longer than `length`. Returns true if it was longer.
+  // Called off the loop, one call at a time.
   using Clip = std::function<bool(absl::Span<float> update, double length)>;
 
-  // `worker` outlives it.
+  // `worker` must outlive this object.
   VirtualParties(Env env, Worker& worker, const Settings& settings, Hooks hooks);
 
-  // Whether a party is there, by its number; null: all are, always.
+  // Sets the function that returns whether the party with this number is available. If it is null,
+  // all parties are always available.
   void SetThere(std::function<bool(uint32_t party)> is_there) { is_there_ = std::move(is_there); }
-  // How each party's update is clipped where the run has differential privacy. Without it no update
-  // is handed over there.
+  // Sets how each party's update is clipped if the run has differential privacy. Without `clip`, no
+  // update is handed over in such a run.
   void SetClip(Clip clip) { clip_ = std::move(clip); }
 
   void SetPlaces(const RunFilePlaces& places) override { worker_.SetPlaces(places); }
@@ -100,10 +105,10 @@ class VirtualParties final : public Worker {
   struct Round {
     v1::TrainSteps order;
     std::vector<uint32_t> parties;
-    size_t next = 0;  // of them: the one that trains, or is to
+    size_t next = 0;  // The index of the party that trains or is next.
     PartyMean mean;
-    v1::Boundary sums;          // losses times weight
-    std::set<uint32_t> unused;  // whose updates are not in the mean
+    v1::Boundary sums;  // The sums over the parties; each loss is multiplied by its party's weight.
+    std::set<uint32_t> unused;  // The parties whose updates are not in the mean.
   };
   struct Evaluation {
     v1::EvaluateShare order;
@@ -119,14 +124,14 @@ class VirtualParties final : public Worker {
   void OnProgress(const v1::WorkerProgress& progress);
   void OnBoundary(const v1::Boundary& boundary);
   uint32_t OnWire(uint32_t party) const { return party - settings_.first + 1; }
-  void Add(const v1::Boundary& boundary, uint32_t party, bool taken);
+  void Add(const v1::Boundary& boundary, uint32_t party, const PartyOutcome& last);
   void OnAdded(const std::shared_ptr<Round>& round);
   void Finish();
   void HandOver();
   void Evaluate(const v1::EvaluateShare& order);
   void EvaluateNext();
   void OnEvaluated(const v1::WorkerEvaluated& evaluated);
-  void Reset();  // what the worker was asked is not answered any more
+  void Reset();  // Forgets all open requests, because the worker will not answer them.
 
   const Env env_;
   Worker& worker_;
@@ -137,17 +142,22 @@ class VirtualParties final : public Worker {
   Events events_;
   v1::RunSpec spec_;
 
-  std::shared_ptr<Round> round_;  // nullptr: none
-  bool training_ = false;         // the worker trains its next party
-  bool summing_ = false;          // the update slot is read or written for a round, this or another
-  std::set<uint32_t> broken_;     // whose kept state led to what is not finite: begun anew
-  std::vector<bool> taken_;       // by party - first; empty where nobody asks
+  std::shared_ptr<Round> round_;  // Nullptr if no round is under way.
+  bool training_ = false;         // True while the worker trains a party.
+  bool summing_ = false;  // True while the update slot is being read, for this or an earlier round.
+  // The parties that begin without kept state, because that state led to values that are not
+  // finite.
+  std::set<uint32_t> broken_;
+  // The outcomes of the parties' last updates, indexed by party - first; empty if they are not
+  // needed.
+  std::vector<PartyOutcome> last_;
   std::shared_ptr<PartyResiduals>
-      residuals_;                       // nullptr: without error feedback, or nothing is kept
-  std::vector<uint32_t> handed_over_;   // whose mean the peer was handed last
-  v1::WorkerProgress newest_;           // told to the peer
-  std::deque<Evaluation> evaluations_;  // the first is under way
-  uint64_t evaluated_ = 0;              // parties, counted on and on: a sign of life
+      residuals_;  // Nullptr without error feedback, or if no party keeps its state.
+  std::vector<uint32_t> handed_over_;   // The parties in the last mean that was handed to the peer.
+  v1::WorkerProgress newest_;           // The newest progress that was passed to the peer.
+  std::deque<Evaluation> evaluations_;  // The evaluations; the first one is under way.
+  // The total number of evaluated parties, which shows the peer that the worker is alive.
+  uint64_t evaluated_ = 0;
   CallbackGuard guard_;
 };
 

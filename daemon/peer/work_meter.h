@@ -1,10 +1,11 @@
-// WorkMeter: how the time from one update of a peer to its next divides into training and waiting,
-// and which bytes of exchanges passed meanwhile.
+// WorkMeter: divides the time from one update of a peer to the next into training and waiting, and
+// counts the exchanges' bytes in each.
 //
-// The worker waits from a Boundary to the beginning of the training that makes the next update
-// (what was trained in between and came to nothing is lost, and counts as waited), and within it
-// for a merge. Such a wait ends with a commit: of what passed up to the last one, its share of the
-// time counts as waited for. Pure; one thread.
+// The worker waits from a Boundary to the beginning of the training that makes the next update, and
+// within that training for a merge. A training in between that led to no update counts as waiting.
+// A wait for a merge ends with a commit. So, of the bytes that passed from the training's beginning
+// to its last commit, a share counts as waited for: the length of the wait divided by the length of
+// that time. Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,17 @@ namespace atolld {
 
 class WorkMeter {
  public:
-  // `bytes`: sent and received in exchanges so far.
+  // `bytes` is the number of bytes sent and received in exchanges so far.
   void OnTraining(absl::Time now, uint64_t bytes);
   void OnCommitted(absl::Time now, uint64_t bytes);
-  // Of the training that began last. `merge_seconds`: in which it waited for a merge.
+  // Called when the newest training has ended. `merge_seconds` is the time for which that training
+  // waited for a merge.
   void OnBoundary(absl::Time now, uint64_t bytes, double merge_seconds);
-  // What comes until the next Boundary is nobody's wait: the owner of the machine paused it, say.
+  // Makes the time until the next Boundary not count as waiting, for example because the machine's
+  // owner has paused the worker.
   void Forget() { boundary_.reset(); }
 
-  // Into the Ready of the update that the last Boundary was of.
+  // Sets the figures in the Ready of the update that the last Boundary ended.
   void Tell(v1::Ready* ready) const;
 
  private:
@@ -35,7 +38,7 @@ class WorkMeter {
   };
 
   std::optional<Moment> boundary_, began_;
-  std::optional<Moment> committed_;  // the last one since began_
+  std::optional<Moment> committed_;  // The last commit since began_.
   double waited_seconds_ = 0;
   uint64_t hidden_bytes_ = 0, waited_bytes_ = 0;
 };

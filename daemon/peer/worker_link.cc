@@ -11,7 +11,7 @@
 namespace atolld {
 namespace {
 
-// Of private data not even the digest is told: it would confirm what somebody guesses.
+// Not even the digest of private data is told: it would confirm a guess of the data.
 v1::WorkerReady ReadyOf(const v1::RunSpec& spec, const v1::WorkerConfigured& worker) {
   v1::WorkerReady ready;
   *ready.mutable_manifest() = worker.manifest();
@@ -69,13 +69,14 @@ void WorkerLink::Allow() {
 void WorkerLink::Start() {
   started_ = true;
   lost_ = absl::OkStatus();
-  worker_.Start(
-      spec_, Worker::Events{guard_.Wrap([this](const v1::WorkerConfigured& c) { OnConfigured(c); }),
-                            guard_.Wrap([this](const v1::WorkerMessage& m) { OnMessage(m); }),
-                            guard_.Wrap([this](absl::Status why) { OnLost(why); })});
+  Worker::Events events;
+  events.on_configured = guard_.Wrap([this](const v1::WorkerConfigured& c) { OnConfigured(c); });
+  events.on_message = guard_.Wrap([this](const v1::WorkerMessage& m) { OnMessage(m); });
+  events.on_lost = guard_.Wrap([this](absl::Status why) { OnLost(why); });
+  worker_.Start(spec_, std::move(events));
 }
 
-// What was said before may not have got through, and the run may be known better.
+// Repeats earlier messages, which may not have arrived, with what is now known of the run.
 void WorkerLink::Repeat() {
   const std::string misfit = configured_ ? MisfitOf(*configured_) : "";
   worker_.Renew(spec_, misfit);
@@ -86,8 +87,9 @@ void WorkerLink::Repeat() {
   }
 }
 
-// A worker that trains something else is no reason to lose the member: it follows the commits, and
-// the next worker is told the run as it is known by now.
+// Returns why the worker does not fit the run, or "". A worker that trains something else is no
+// reason to lose the member: the member follows the commits, and the next worker is told the run as
+// it is then known.
 std::string WorkerLink::MisfitOf(const v1::WorkerConfigured& worker) const {
   if (genesis_recorded_) {
     return std::string(CheckWorker(keeper_.genesis(), ReadyOf(spec_, worker)).message());
@@ -162,7 +164,7 @@ void WorkerLink::MakeInitialState() {
   worker_.Send(order);
 }
 
-// From what the worker has put into the update slot.
+// Makes version 0 from the parameters that the worker has put into the update slot.
 void WorkerLink::CreateState() {
   if (!making_initial_state_ || !configured_) return;
   if (genesis_recorded_) {  // another's came first
@@ -172,7 +174,7 @@ void WorkerLink::CreateState() {
   keeper_.Create(GenesisHere());
 }
 
-// With what this machine alone can tell.
+// Returns the genesis with the fields that only this machine knows.
 v1::Genesis WorkerLink::GenesisHere() const {
   v1::Genesis genesis;
   *genesis.mutable_spec() = spec_;
@@ -184,7 +186,8 @@ v1::Genesis WorkerLink::GenesisHere() const {
   return genesis;
 }
 
-// In the parent's corpus the branch goes on behind what the parent has spent.
+// Makes version 0 from the branch file. In the parent's corpus, the branch continues after the
+// samples that the parent has spent.
 void WorkerLink::CreateBranch() {
   if (!branch_parent_) return SayCannotMake();
   if (genesis_recorded_) return;  // another's came first
@@ -201,7 +204,8 @@ void WorkerLink::CreateBranch() {
   keeper_.CreateFromBranch(std::move(genesis), branch_path_);
 }
 
-// Another peer has the file, and this one fetches version 0 from there.
+// Says that this peer cannot make version 0: another peer has the file, and this one fetches
+// version 0 from there.
 void WorkerLink::SayCannotMake() {
   env_.log.Info(absl::StrCat("version 0 is ", LineageText(spec_.parent()),
                              "; no [run] branch names its file here, so another peer makes it"));

@@ -1,9 +1,9 @@
-// WorkerLink: a peer's end of what it says to its worker and hears from it.
+// WorkerLink: sends a peer's messages to its worker and handles the worker's answers.
 //
-// It gives the worker the run and the shared memory, sees that what it trains is what the run
-// trains, has it make the initial parameters (or takes a branch's from its file), hands what it
-// says of the rounds to RoundRunner, and tells the coordinator whether there is a worker. Loop
-// thread.
+// It gives the worker the run and the shared memory, checks that the worker's model and data are
+// the run's, lets it make the initial parameters (or takes them from a branch file), hands its
+// messages about rounds to RoundRunner, and tells the coordinator whether there is a worker. Used
+// on the loop thread.
 #pragma once
 
 #include <functional>
@@ -25,35 +25,43 @@ namespace atolld {
 class WorkerLink {
  public:
   struct Events {
-    std::function<void(const v1::PeerMessage&)> send;  // to the coordinator, if there is one now
-    std::function<void(absl::Status)> on_broken;       // no worker can be of use here
-    std::function<void(v1::RunSpec*)> list_files;      // of this machine, into a run's first record
+    // Sends to the coordinator; does nothing if none is connected.
+    std::function<void(const v1::PeerMessage&)> send;
+    // Called when no worker can be used on this machine.
+    std::function<void(absl::Status)> on_broken;
+    // Adds this machine's files to the spec of a run whose version 0 this peer makes.
+    std::function<void(v1::RunSpec*)> list_files;
   };
 
   WorkerLink(Env env, Worker& worker, ReplicaKeeper& keeper, RoundRunner& runner, Events events);
 
-  bool configured() const { return configured_.has_value(); }  // a worker runs, and fits
+  // True if a worker runs and fits the run.
+  bool configured() const { return configured_.has_value(); }
   std::string device() const { return configured_ ? configured_->device() : ""; }
 
-  // Version 0 can be made here from this branch file, whose head it is. Before the first Welcome.
+  // Sets the branch file from which this peer can make version 0, and the file's head. Called
+  // before the first Welcome.
   void SetBranch(const std::string& path, const v1::SnapshotInfo& head);
 
-  // At each Welcome: the run as it is known by now, and whether the coordinator has its version 0.
+  // Called at each Welcome with the run's current spec. `genesis_recorded` is true if the
+  // coordinator has recorded the run's version 0.
   void Follow(const v1::RunSpec& spec, bool genesis_recorded);
-  // Why the worker is not started yet; the coordinator is told.
+  // Tells the coordinator why the worker is not started yet.
   void Hold(const std::string& why);
-  void Start();  // the worker; once, after the first of them
-  // The machine's owner does not let it train: the worker ends, or is not started, and the
-  // coordinator is told why. `why` may change. Allow takes it back.
+  void Start();  // Starts the worker; called once, after the first Follow.
+  // Called when the machine's owner does not let this peer train. Ends the worker, or does not
+  // start it, and tells the coordinator why. It may be called again with another `why`. Allow ends
+  // this state.
   void HoldBack(const std::string& why);
   void Allow();
   bool held_back() const { return held_back_; }
-  // After a later one: tells both what they may have missed.
+  // Called after a later Welcome: tells the coordinator and the worker what they may have missed.
   void Repeat();
 
-  // The run has no version 0 yet: has the worker make it, or tells the one that is here.
+  // Called while the run has no version 0. Lets the worker make the initial parameters, or offers
+  // the version 0 that this peer already holds to the coordinator.
   void MakeInitialState();
-  void OnOpened();  // the replica
+  void OnOpened();  // Called when the replica was opened.
   void OnDropped() { making_initial_state_ = false; }
 
  private:
@@ -75,13 +83,15 @@ class WorkerLink {
   RoundRunner& runner_;
   const Events events_;
 
-  std::string branch_path_;                   // empty: no branch file is here
-  std::optional<v1::Genesis> branch_parent_;  // as that file has it
+  std::string branch_path_;                   // Empty if there is no branch file.
+  std::optional<v1::Genesis> branch_parent_;  // The parent run's genesis, from the branch file.
 
   v1::RunSpec spec_;
-  bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome
+  // True if the coordinator had recorded version 0 at its last Welcome.
+  bool genesis_recorded_ = false;
   std::optional<v1::WorkerConfigured> configured_;
-  // Why the last worker ended; OK: one runs, or none has ended yet. CANCELLED: its owner's will.
+  // The reason why the last worker ended; OK if a worker runs or no worker has ended yet. CANCELLED
+  // means that the machine's owner ended it.
   absl::Status lost_;
   bool started_ = false;
   bool held_back_ = false;

@@ -12,10 +12,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "compression/base/names.h"
+#include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/worker_program.h"
+#include "daemon/env/child_mark.h"
 #include "daemon/env/repeated_lines.h"
 
 namespace atolld {
@@ -28,27 +30,59 @@ constexpr absl::Duration kLongestPause = absl::Seconds(10);
 // A worker asked to stop writes its optimiser's state first; a hung one is not waited for longer.
 constexpr absl::Duration kStopPatience = absl::Seconds(5);
 
-// Whoever looks at the log an hour later still finds why nothing is trained here.
+// The reason is repeated at this interval, so that a reader of the log an hour later still finds
+// why nothing is trained here.
 constexpr absl::Duration kSayAgain = absl::Minutes(10);
+
+// A progress bar and a line for each step pass; a worker that writes more repeats itself.
+constexpr double kMostOutputBytesPerSecond = 16 << 10;
 
 constexpr int kUnclearDeaths = 3;
 
 constexpr size_t kLongestReason = 1000;
 
-// WorkerHello.protocol of workers that know where a training starts, and Merge. An older one would
-// train from theta, whatever it is told.
+// The WorkerHello.protocol of workers that know TrainSteps' start and Merge. An older worker would
+// always train from theta.
 constexpr uint32_t kModesProtocol = 2;
 
-// Whether a worker of an older protocol would train something else than the run does.
+// Returns the message about a worker that the kernel has killed for lack of memory. Returns "" if
+// the count of such kills is still `before`, its value when the worker was started.
+std::string KilledForMemory(const std::string& system_root, uint64_t before) {
+  const OomKills kills = ReadOomKills(system_root);
+  if (kills.count <= before) return "";
+  const MemoryLimit limit = ReadProcessLimits(system_root).memory;
+  std::string text = absl::StrCat("the kernel killed it for want of memory (", kills.source,
+                                  ": oom_kill ", kills.count, ")");
+  if (limit.bytes > 0) {
+    absl::StrAppendFormat(&text, "; the limit is %.1f GiB, by %s",
+                          static_cast<double>(limit.bytes) / (1 << 30),
+                          limit.source.empty() ? "what the machine has" : limit.source);
+  }
+  return text + "; give it more, or lower [inner] batch, or raise [inner] accumulation";
+}
+
+// Returns true if a worker of an older protocol would not train as the run does.
 bool NeedsModes(const v1::RunSpec& spec) {
   const std::string& kind = spec.mode().kind();
   return kind == "streaming" || kind == "eager" || kind == "delayed";
 }
 
+// Makes the memory file, or returns null. The memory is then requested again later, and the peer
+// fails if there is still none.
+std::shared_ptr<MemoryFile> MakeMemory(Log& log) {
+  absl::StatusOr<std::shared_ptr<MemoryFile>> memory = MemoryFile::Make();
+  if (memory.ok()) return *std::move(memory);
+  log.Warning(memory.status().message());
+  return nullptr;
+}
+
 }  // namespace
 
 WorkerProcess::WorkerProcess(Env env, Settings settings)
-    : env_(env), settings_(std::move(settings)), threads_(settings_.threads) {}
+    : env_(env),
+      settings_(std::move(settings)),
+      memory_(MakeMemory(env_.log)),
+      threads_(settings_.threads) {}
 
 WorkerProcess::~WorkerProcess() = default;
 
@@ -59,7 +93,8 @@ void WorkerProcess::Start(const v1::RunSpec& spec, Events events) {
   Launch();
 }
 
-// Whoever cleans up a folder of temporary files may take the socket away; each worker finds one.
+// Listens anew for each worker: a program that cleans up temporary files may have removed the
+// socket.
 absl::Status WorkerProcess::Listen() {
   const std::string path(absl::StripPrefix(settings_.socket, "unix:"));
   if (listener_ != nullptr && env_.files.Exists(path)) return absl::OkStatus();
@@ -103,11 +138,18 @@ void WorkerProcess::Launch() {
   }
   // libgomp's threads would spin between libtorch's loops and take the processors from OpenBLAS'.
   if (std::getenv(kWaitPolicy) == nullptr) options.environment = {{kWaitPolicy, "PASSIVE"}};
+  if (memory_ != nullptr) {
+    options.descriptors = {{memory_->fd(), MemoryFile::kDescriptor}};
+    options.environment.emplace_back(MemoryFile::kVariable, memory_->variable());
+  }
   options.die_with_parent = true;
+  options.mark = OwnMark();
+  options.most_output_bytes_per_second = kMostOutputBytesPerSecond;
   ChildProcess::Events events;
   events.on_output_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
   events.on_error_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
   events.on_exit = guard_.Wrap([this](ExitStatus status) { OnGone(HowItEnded(status)); });
+  oom_kills_ = ReadOomKills(settings_.system_root).count;
   absl::StatusOr<std::unique_ptr<ChildProcess>> process =
       ChildProcess::Spawn(env_.executor, std::move(options), std::move(events));
   if (!process.ok()) {
@@ -155,7 +197,7 @@ void WorkerProcess::OnFrame(const Frame& frame) {
   v1::WorkerMessage message;
   const absl::Status parsed = Unpack(frame, &message);
   if (!parsed.ok()) {
-    failure_ = absl::StrCat("it sent what is no message: ", parsed.message());
+    failure_ = absl::StrCat("it sent something that is not a message: ", parsed.message());
     if (process_ != nullptr) process_->Kill(SIGKILL);
     return;
   }
@@ -220,7 +262,7 @@ void WorkerProcess::Accept() {
   said_.clear();
 }
 
-// Killed: one that may stop writes its state for the next.
+// Kills the worker: if it were allowed to stop, it would write its state for the next one.
 void WorkerProcess::Restart(const absl::Status& why) {
   if (process_ == nullptr || stopping_) return;
   restarted_ = why;
@@ -228,8 +270,13 @@ void WorkerProcess::Restart(const absl::Status& why) {
   process_->Kill(SIGKILL);
 }
 
-// One that could not even say it over its socket has written it, such as a library that is missing.
+// Returns how the worker ended. A worker that could not report over its socket has written the
+// reason, such as a missing library.
 std::string WorkerProcess::HowItEnded(const ExitStatus& status) const {
+  if (status.signal == SIGKILL && failure_.empty()) {
+    const std::string memory = KilledForMemory(settings_.system_root, oom_kills_);
+    if (!memory.empty()) return memory;
+  }
   if (configured_ || status.ok() || status.signal == SIGKILL || last_line_.empty()) {
     return status.Text();
   }

@@ -1,10 +1,13 @@
-// WorkerProcess: the Worker of production - a worker child process, spoken to over a
-// Unix-domain socket.
+// WorkerProcess: the Worker that is used in production. It runs the worker as a child process and
+// talks to it over a Unix-domain socket.
 //
-// A worker that dies is started again after a pause that doubles until the daemon could go on from
-// what one has trained. Its lines go to the log; why it ended is a warning, but the same again
-// (numbers aside) only now and then. A worker outlives neither its daemon nor Stop. One that is
-// to pause or to stop may keep its optimiser's state. Loop thread.
+// A worker that dies is started again after a pause. The pause doubles each time until a worker has
+// trained something usable. The lines that the worker prints go to the log. The reason why it ended
+// is logged as a warning; the same reason, apart from numbers, is logged again only from time to
+// time. Stop and the end of the daemon both end the worker. A worker that is paused or stopped may
+// save its optimiser's state. The class has more than twenty members because it keeps the process
+// that runs, the requests that wait for it, and why earlier processes ended. Used on the loop
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +25,24 @@ namespace atolld {
 class WorkerProcess : public Worker {
  public:
   struct Settings {
-    std::string program;  // path; empty: the one for the run's model, in `program_folder`
+    // The path of the worker program. If empty, the program in `program_folder` that fits the run's
+    // model.
+    std::string program;
     std::string program_folder;
-    std::string model_file;  // of a model that is one, or a folder of Hugging Face's
+    // The model, if the run's model is a file or a folder in Hugging Face's format.
+    std::string model_file;
     std::string data_path;
-    std::string validation_path;            // common held-out data; may be empty
-    uint32_t parties = 0, first_party = 0;  // of a folder of them in `data_path`; 0: it is one's
-    std::string initial_path, base_path;    // of the model, on this machine; may be empty
-    std::string state_path;                 // where the worker may keep its optimiser's state
-    std::string socket;                     // "unix:/path"
+    std::string validation_path;  // The common held-out data; may be empty.
+    // The number of parties in the folder `data_path`, or 0 if it has the data of a single party,
+    // and the number of the first one.
+    uint32_t parties = 0, first_party = 0;
+    std::string initial_path, base_path;  // The model's files on this machine; may be empty.
+    std::string state_path;  // The path where the worker may save its optimiser's state.
+    std::string socket;      // The address of the worker's socket, "unix:/path".
     uint32_t threads;
-    std::string device = "auto";  // where the worker trains
-    double slower = 1;            // its steps last so many times what they take
+    std::string device = "auto";  // The device on which the worker trains.
+    double slower = 1;            // The factor by which the worker's steps are slowed down.
+    std::string system_root;      // A prefix of the paths /proc and /sys, for tests.
   };
 
   WorkerProcess(Env env, Settings settings);
@@ -49,8 +58,9 @@ class WorkerProcess : public Worker {
   void Resume() override;
   void SetThreads(uint32_t threads) override { threads_ = threads; }
   void Stop(Task done) override;
+  std::shared_ptr<MemoryFile> memory() const override { return memory_; }
 
-  // How often one was started after the first.
+  // The number of times that a worker was started after the first.
   uint64_t restarts() const { return launches_ > 0 ? launches_ - 1 : 0; }
 
  private:
@@ -68,8 +78,10 @@ class WorkerProcess : public Worker {
 
   const Env env_;
   const Settings settings_;
+  // Null if the kernel gives no such memory, which is logged.
+  const std::shared_ptr<MemoryFile> memory_;
 
-  // Loop thread.
+  // Used on the loop thread.
   RunFilePlaces places_;
   v1::RunSpec spec_;
   std::string program_;
@@ -78,16 +90,21 @@ class WorkerProcess : public Worker {
   std::unique_ptr<ChildProcess> process_;
   std::unique_ptr<Call> call_;
   uint64_t launches_ = 0;
+  uint64_t oom_kills_ = 0;  // The kernel's count of OOM kills when the running worker was started.
   bool configured_ = false;
   bool stopping_ = false;
   bool paused_ = false;
-  bool ending_ = false;  // the worker that runs, since Pause: it is not heard any more
+  bool ending_ = false;  // True while the worker ends after Pause; its messages are then ignored.
   uint32_t threads_;
-  absl::Status restarted_;  // why Restart has ended it; OK: it has not
-  std::string failure_;     // what the worker said before it went
-  std::string last_line_;   // that it has written
-  int young_deaths_ = 0;    // in a row, before anything was trained that could be used
-  std::string said_;        // why the last one went, without numbers; empty: all is well
+  // The reason why Restart has ended the worker; OK if Restart was not called.
+  absl::Status restarted_;
+  std::string failure_;    // The failure that the worker reported before it ended.
+  std::string last_line_;  // The last line that the worker has printed.
+  // The number of workers in a row that ended before they had trained anything usable.
+  int young_deaths_ = 0;
+  // The last logged reason why a worker ended, without numbers; empty if the last worker trained
+  // something usable.
+  std::string said_;
   absl::Time said_at_;
   Task stopped_;
   CallbackGuard guard_;

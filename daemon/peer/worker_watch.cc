@@ -9,14 +9,14 @@
 namespace atolld {
 namespace {
 
-// In failure_timeouts, and at least so long: a first step may compile its kernels, and a start may
-// read all of the data, however soon a silent peer is to be noticed.
+// In failure_timeouts, with minima: a first step may compile its kernels, and a start may read all
+// of the data, even if failure_timeout is short.
 constexpr int64_t kUnmeasured = 60;
 constexpr absl::Duration kLeastUnmeasured = absl::Minutes(1);
 constexpr int64_t kStart = 180;
 constexpr absl::Duration kLeastStart = absl::Minutes(5);
 
-// A step that is eight times as long as any before is none; but between two rounds a worker may
+// A silence eight times as long as any before is not a step; but between two rounds a worker may
 // save its optimiser's state.
 constexpr int64_t kTimesLongest = 8;
 constexpr int64_t kSlack = 12;
@@ -47,7 +47,7 @@ void WorkerWatch::Start(const v1::RunSpec& spec, Events events) {
   worker_.Start(spec, std::move(heard));
 }
 
-// Another worker is started, which knows nothing of what the one before was asked.
+// Another worker is started, which knows nothing of the previous worker's tasks.
 void WorkerWatch::Begin() {
   initial_state_ = training_ = false;
   shares_ = 0;
@@ -56,7 +56,7 @@ void WorkerWatch::Begin() {
   Watch();
 }
 
-// While there is to be no worker, nobody waits for a word of it.
+// While there is to be no worker, its silence does not count.
 void WorkerWatch::Pause() {
   worker_.Pause();
   starting_ = initial_state_ = training_ = false;

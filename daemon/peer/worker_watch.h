@@ -1,16 +1,18 @@
 // WorkerWatch: ends a worker that hangs, so that another one is started.
 //
-// A worker that was asked for something says now and then that it lives: steps that are done,
-// windows that are evaluated, the answer. One that says nothing for far longer than it ever has is
-// ended, as any that dies. How long, in order of what is known:
+// A worker that has a task reports from time to time the steps that it has done or the windows that
+// it has evaluated, and in the end the answer. A worker that is silent for far longer than ever
+// before is ended and treated like a worker that has died. The allowed silence depends on what was
+// measured:
 //
 //   8 x the longest silence of this work so far + 12 x failure_timeout    once it was measured
 //   60 x failure_timeout, at least a minute                               until then
 //   180 x failure_timeout, at least five minutes           from its start until it is configured
 //
-// and twice as long, up to 32 times, each time that one was ended for it in a row: who is only slow
-// gets there. A daemon that was stopped itself blames nobody for that time. Every other word goes
-// through unchanged. Loop thread.
+// The allowed silence doubles, up to 32-fold, with each worker in a row that was ended for its
+// silence, so that a worker that is only slow gets enough time in the end. Time in which the daemon
+// itself was stopped does not count as silence. All messages are passed on unchanged. Used on the
+// loop thread.
 #pragma once
 
 #include <array>
@@ -26,7 +28,7 @@ namespace atolld {
 
 class WorkerWatch final : public Worker {
  public:
-  // `worker` outlives it.
+  // `worker` must outlive this object.
   WorkerWatch(Env env, Worker& worker, absl::Duration failure_timeout);
 
   void SetFailureTimeout(absl::Duration failure_timeout) { failure_timeout_ = failure_timeout; }
@@ -61,17 +63,19 @@ class WorkerWatch final : public Worker {
   Events events_;
   absl::Duration failure_timeout_;
 
-  // What it was asked and has not answered.
+  // The tasks that the worker has not answered yet.
   bool starting_ = false;
   bool initial_state_ = false;
   bool training_ = false;
-  uint32_t shares_ = 0;  // of evaluations
+  uint32_t shares_ = 0;  // The number of shares of evaluations.
 
-  uint64_t trained_ = 0, evaluated_ = 0;  // the newest versions of these
+  // The versions of the newest training and of the newest evaluation.
+  uint64_t trained_ = 0, evaluated_ = 0;
 
   absl::Time last_life_;
-  std::array<std::optional<absl::Duration>, kWorks> longest_;  // silence, where it was measured
-  int ended_ = 0;                                              // in a row, for their silence
+  // The longest measured silence in each kind of work; nullopt if none was measured.
+  std::array<std::optional<absl::Duration>, kWorks> longest_;
+  int ended_ = 0;  // The number of workers in a row that were ended because of their silence.
   bool looking_ = false;
   absl::Time looked_;
   bool stopped_ = false;

@@ -12,7 +12,7 @@
 namespace atolld {
 namespace {
 
-// 0: it is no socket.
+// Returns 0 if it is not a socket.
 ino_t InodeOf(int fd) {
   struct stat found {};
   return fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode) ? found.st_ino : 0;
@@ -37,8 +37,8 @@ bool CappedLine::relays() {
   return relay_ != nullptr;
 }
 
-// gRPC may have closed one meanwhile, and the number may be another file's by now: the copy says
-// what it is.
+// gRPC may have closed one meanwhile, and the number may belong to another file by now; the stored
+// inode shows that.
 void CappedLine::CutDirectLocked() {
   for (const auto& [fd, inode] : direct_) {
     const Socket copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -47,9 +47,10 @@ void CappedLine::CutDirectLocked() {
   direct_.clear();
 }
 
-absl::StatusOr<std::string> CappedLine::TargetOf(const std::string& address, bool first) {
+absl::StatusOr<std::string> CappedLine::TargetOf(const std::string& address,
+                                                 const std::string& numbers, bool first) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (relay_ == nullptr) return atolld::TargetOf(address);
+  if (relay_ == nullptr) return atolld::TargetOf(numbers.empty() ? address : numbers);
   return relay_->Through(address, first);
 }
 

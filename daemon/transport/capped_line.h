@@ -1,9 +1,10 @@
-// CappedLine: what a transport uses of its machine's line - how many bytes it has sent and
-// received, and, from the first cap on, the relay that keeps the caps.
+// CappedLine: a transport's use of its machine's line. It counts the bytes sent and received and,
+// from the first cap on, owns the relay that keeps the caps.
 //
-// Without a cap nothing stands between gRPC and the network. With the first one, connections that
-// were accepted before are cut: who dialled dials again, and comes through the relay then. The
-// relay stays to the end; without caps it lets everything pass. Any thread.
+// Until the first cap, gRPC is connected directly to the network. The first cap cuts the
+// connections that were accepted before; the peers at their other ends dial again, and their new
+// connections go through the relay. The relay then remains for good, and lets everything pass when
+// there are no caps. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +23,7 @@
 
 namespace atolld {
 
-// Whole messages, of all calls over the network.
+// The bytes of the messages that all calls over the network have carried.
 struct LineCount {
   std::atomic<uint64_t> sent{0};
   std::atomic<uint64_t> received{0};
@@ -30,17 +31,21 @@ struct LineCount {
 
 class CappedLine {
  public:
-  // Bytes a second, of all that the network sees; 0: no cap. True: these are the first ones, and
-  // what was dialled before should be dialled again. RESOURCE_EXHAUSTED: no descriptor is left, and
-  // no cap is kept.
+  // Sets the caps, in bytes a second of everything that goes over the network, headers included; 0
+  // means no cap. Returns true if these are the first caps, so that everything dialled before
+  // should be dialled again. Fails with RESOURCE_EXHAUSTED if no descriptor is left; then no cap is
+  // kept.
   absl::StatusOr<bool> SetCaps(uint64_t up_cap, uint64_t down_cap);
 
   bool relays();
 
-  // What gRPC is to dial for "host:port"; `first`: before others.
-  absl::StatusOr<std::string> TargetOf(const std::string& address, bool first);
+  // Returns what gRPC has to dial for "host:port"; `numbers` is its numeric address (see
+  // AddressBook). When there is a relay, the relay looks up the address itself. If `first` is true,
+  // the connection has priority over the others.
+  absl::StatusOr<std::string> TargetOf(const std::string& address, const std::string& numbers,
+                                       bool first);
 
-  // What gRPC is to serve for a connection that was accepted.
+  // Returns the socket that gRPC has to serve for an accepted connection.
   absl::StatusOr<Socket> Accepted(Socket accepted);
 
   LineCount& count() { return count_; }
@@ -48,12 +53,12 @@ class CappedLine {
  private:
   void CutDirectLocked();
 
-  LineCount count_;  // own synchronisation
+  LineCount count_;  // thread-safe
 
   // Guarded by mutex_.
   std::mutex mutex_;
   std::unique_ptr<LineRelay> relay_;
-  // Descriptors that gRPC was given without a relay, and what they were; gRPC closes them.
+  // The descriptors that gRPC was given without a relay, and the inode of each. gRPC closes them.
   std::map<int, ino_t> direct_;
 };
 

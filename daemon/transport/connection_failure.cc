@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace atolld {
 namespace {
@@ -20,6 +21,8 @@ absl::string_view NameOfKind(ConnectionFailure kind) {
       return "unreachable";
     case ConnectionFailure::kTimedOut:
       return "timed out";
+    case ConnectionFailure::kStalled:
+      return "handshake stalled";
     case ConnectionFailure::kWrongProtocol:
       return "wrong protocol";
     case ConnectionFailure::kWrongCertificate:
@@ -34,7 +37,7 @@ absl::Status Refused() {
   return ConnectionError(ConnectionFailure::kRefused, "nothing listens there");
 }
 
-// Behind the last `mark`, without what closes a list of errors.
+// Returns the text after the last `mark`, without the end of a list of errors.
 absl::string_view Behind(absl::string_view text, absl::string_view mark) {
   const size_t at = text.rfind(mark);
   return at == absl::string_view::npos ? text : text.substr(at + mark.size());
@@ -42,6 +45,17 @@ absl::string_view Behind(absl::string_view text, absl::string_view mark) {
 
 constexpr absl::string_view kVerifierSays = "verification check failed with error: ";
 constexpr absl::string_view kUnauthenticated = "UNAUTHENTICATED: ";
+
+constexpr absl::string_view kStalledWords =
+    "connected, but the TLS handshake got no answer; what accepts there is stopped or very busy, "
+    "or packets above some size are lost on the way (MTU?)";
+
+// Returns a time in the form that people read: "no answer in 2.5s".
+std::string NoAnswerIn(absl::Duration waited) {
+  const absl::Duration unit =
+      waited < absl::Seconds(1) ? absl::Milliseconds(10) : absl::Milliseconds(100);
+  return absl::StrCat("no answer in ", absl::FormatDuration(absl::Trunc(waited + unit / 2, unit)));
+}
 
 }  // namespace
 
@@ -53,6 +67,7 @@ absl::Status ConnectionError(ConnectionFailure kind, absl::string_view detail) {
     case ConnectionFailure::kRefused:
     case ConnectionFailure::kUnreachable:
     case ConnectionFailure::kTimedOut:
+    case ConnectionFailure::kStalled:
       return absl::UnavailableError(text);
     case ConnectionFailure::kWrongProtocol:
     case ConnectionFailure::kWrongCertificate:
@@ -70,8 +85,12 @@ absl::Status ConnectionErrorOf(int error) {
 }
 
 absl::Status ConnectionTimedOut(absl::Duration waited) {
-  return ConnectionError(ConnectionFailure::kTimedOut,
-                         absl::StrCat("no answer in ", absl::FormatDuration(waited)));
+  return ConnectionError(ConnectionFailure::kTimedOut, NoAnswerIn(waited));
+}
+
+absl::Status ConnectionStalled(absl::Duration waited) {
+  return ConnectionError(ConnectionFailure::kStalled,
+                         absl::StrReplaceAll(kStalledWords, {{"no answer", NoAnswerIn(waited)}}));
 }
 
 std::optional<absl::Status> ConnectionErrorOf(absl::string_view grpc_text) {
@@ -91,6 +110,11 @@ std::optional<absl::Status> ConnectionErrorOf(absl::string_view grpc_text) {
     if (!absl::StrContains(grpc_text, words)) continue;
     return ConnectionError(ConnectionFailure::kUnreachable, words);
   }
+  // TCP's connection was made when gRPC waits for either of these.
+  for (const char* const words : {"andshake timed out", "SETTINGS frame"}) {
+    if (!absl::StrContains(grpc_text, words)) continue;
+    return ConnectionError(ConnectionFailure::kStalled, kStalledWords);
+  }
   for (const char* const words : {"timed out", "timeout", "FD Shutdown", "Timed out"}) {
     if (!absl::StrContains(grpc_text, words)) continue;
     return ConnectionError(ConnectionFailure::kTimedOut, "no answer");
@@ -103,7 +127,7 @@ std::optional<absl::Status> ConnectionErrorOf(absl::string_view grpc_text) {
 
 bool MayBeHandshake(absl::string_view grpc_text) {
   for (const char* const words :
-       {"handshake", "Hostname Verification", "Socket closed", "Connection reset", "Broken pipe"}) {
+       {"andshake", "Hostname Verification", "Socket closed", "Connection reset", "Broken pipe"}) {
     if (absl::StrContains(grpc_text, words)) return true;
   }
   return false;

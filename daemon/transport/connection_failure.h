@@ -1,8 +1,9 @@
-// Why a connection was not made: a few kinds, in words that are the same in every program.
+// The reasons why a connection was not made: a few kinds, which every program reports in the same
+// words.
 //
-// The kernel says it by an errno, gRPC in a line of text, a TLS handshake by what the other end has
-// shown (server_probe.h). All of them come out here as one line: "connection refused: nothing
-// listens there". Pure, any thread.
+// The kernel reports a failure by an errno, gRPC by a line of text, and server_probe.h examines a
+// failed TLS handshake. Each failure becomes one line of the same form: "connection refused:
+// nothing listens there". Pure. May be called from any thread.
 #pragma once
 
 #include <optional>
@@ -18,26 +19,33 @@ enum class ConnectionFailure {
   kRefused,
   kUnreachable,
   kTimedOut,
-  kWrongProtocol,     // what answers is no server of Atoll, or speaks in plain text
-  kWrongCertificate,  // expired, of another role or peer; this side's own too
-  kWrongRun,          // sound, and of another run's authority
+  kStalled,           // the TCP connection was made, but nothing arrived on it
+  kWrongProtocol,     // the other end is not a server of Atoll, or speaks plain text
+  kWrongCertificate,  // either side's certificate is expired or belongs to another role or peer
+  kWrongRun,          // the certificate is valid, but another run's authority signed it
 };
 
-// "timed out: DETAIL". NOT_FOUND: the name; UNAVAILABLE: what may pass by itself;
-// FAILED_PRECONDITION: what will not, the last three.
+// Returns an error "KIND: DETAIL", such as "timed out: no answer in 10s". The code is NOT_FOUND for
+// kNameNotFound, FAILED_PRECONDITION for the last three kinds, which trying again does not cure,
+// and UNAVAILABLE for the others.
 absl::Status ConnectionError(ConnectionFailure kind, absl::string_view detail);
 
-// Of what connect() has left in errno (or SO_ERROR).
+// Returns the error for the errno (or SO_ERROR) that connect() left.
 absl::Status ConnectionErrorOf(int error);
 
-// Nobody has answered for so long.
+// Returns the error for a server that has not answered for `waited`.
 absl::Status ConnectionTimedOut(absl::Duration waited);
 
-// What gRPC's line of an UNAVAILABLE call says of the connection; nothing where it does not say, or
-// where only a look at the other end's certificate can.
+// Returns the error for a server that accepted the connection and then sent nothing for `waited`.
+absl::Status ConnectionStalled(absl::Duration waited);
+
+// Returns the connection error that gRPC's message of an UNAVAILABLE call reports. Returns nullopt
+// if the message reports none, or if the kind can only be found by a look at the other end's
+// certificate.
 std::optional<absl::Status> ConnectionErrorOf(absl::string_view grpc_text);
 
-// Whether the line speaks of a handshake that failed, or of a connection that was closed on it.
+// Returns true if the text reports that a handshake failed or that the connection was closed during
+// a handshake.
 bool MayBeHandshake(absl::string_view grpc_text);
 
 }  // namespace atolld

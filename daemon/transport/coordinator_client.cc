@@ -29,8 +29,10 @@ namespace atolld {
 struct AdminClient::Connection {
   struct Way {
     std::string address;
-    std::unique_ptr<v1::Admin::Stub> stub;
+    std::unique_ptr<v1::Admin::Stub> stub;  // null: not connected
   };
+  std::shared_ptr<grpc::ChannelCredentials> tls;
+  grpc::ChannelArguments arguments;
   std::vector<Way> ways;  // one a coordinator
   size_t way = 0;         // that answered last, or is asked next
   std::mutex mutex;
@@ -40,10 +42,12 @@ struct AdminClient::Connection {
 
 namespace {
 
-// A look at what kept a question from being answered; nothing is waited for that long again.
+// The time for finding out why a question was not answered. It is short, because the question
+// itself has waited already.
 constexpr absl::Duration kLookPatience = absl::Seconds(2);
 
-// Of several coordinators: for one's answer, in which one takes over, and between two rounds.
+// With several coordinators: the times for one's answer, for another to take over, and between two
+// rounds.
 constexpr absl::Duration kOneOfSeveral = absl::Seconds(3);
 constexpr absl::Duration kTakeover = absl::Seconds(6);
 constexpr absl::Duration kBetweenRounds = absl::Milliseconds(200);
@@ -68,6 +72,11 @@ absl::Status NobodyAnswers(const CoordinatorAccess& access, const grpc::Status& 
         line, " in plain text: wrong protocol: what listens there wants credentials (--identity)"));
   }
   return absl::UnavailableError(absl::StrCat(line, ": ", status.error_message()));
+}
+
+absl::Status NotConnected(const std::string& address, const grpc::Status& why) {
+  return absl::UnavailableError(
+      absl::StrCat("no coordinator answers at ", address, ": ", why.error_message()));
 }
 
 absl::Status ForPeople(const CoordinatorAccess& access, const grpc::Status& status) {
@@ -95,13 +104,26 @@ absl::Status ForPeople(const CoordinatorAccess& access, const grpc::Status& stat
   }
 }
 
-// Another coordinator may lead, and answer.
+// Returns true if another coordinator may lead, and answer.
 bool MayLeadElsewhere(grpc::StatusCode code) {
   return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED ||
          code == grpc::StatusCode::DEADLINE_EXCEEDED;
 }
 
-// One question and its answer, within `patience` of each coordinator.
+// Makes the connection first, so that a question has all of the remaining time for its answer.
+template <typename Way, typename Connection>
+grpc::Status ConnectWay(const Connection& connection, absl::Time end, Way* way) {
+  if (way->stub != nullptr) return grpc::Status::OK;
+  const auto channel =
+      ConnectChannel(way->address, Role::kCoordinator, connection.tls, connection.arguments, end);
+  if (!channel.ok()) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(channel.status().message()));
+  }
+  way->stub = v1::Admin::NewStub(*channel);
+  return grpc::Status::OK;
+}
+
+// Asks one question and waits for its answer, within `patience` for each coordinator.
 template <typename Connection, typename Response, typename Request>
 absl::StatusOr<Response> Ask(Connection& connection, const CoordinatorAccess& access,
                              absl::Duration patience, const Request& request,
@@ -112,12 +134,18 @@ absl::StatusOr<Response> Ask(Connection& connection, const CoordinatorAccess& ac
   const absl::Time end = absl::Now() + std::min(patience, kTakeover);
   std::vector<std::string> failures(ways);
   for (size_t tried = 1;; ++tried) {
-    const auto& way = connection.ways[connection.way];
+    auto& way = connection.ways[connection.way];
+    const absl::Time by = absl::Now() + one;
+    const grpc::Status connected = ConnectWay(connection, by, &way);
     grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(one));
+    context.set_deadline(DeadlineIn(by - absl::Now()));
     Response answer;
-    const grpc::Status status = ((*way.stub).*method)(&context, request, &answer);
+    const grpc::Status status =
+        connected.ok() ? ((*way.stub).*method)(&context, request, &answer) : connected;
     if (status.ok()) return answer;
+    // Another address of the name may answer the next time.
+    if (MayLeadElsewhere(status.error_code())) way.stub.reset();
+    if (!connected.ok() && ways == 1) return NotConnected(way.address, status);
     const bool last = tried >= ways && (ways == 1 || absl::Now() >= end);
     if (!MayLeadElsewhere(status.error_code()) || ways == 1) {
       return ForPeople({way.address, access.identity}, status);
@@ -137,13 +165,11 @@ absl::StatusOr<Response> Ask(Connection& connection, const CoordinatorAccess& ac
 AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
     : access_(std::move(access)), patience_(patience), connection_(std::make_unique<Connection>()) {
   QuietGrpcLog();
-  const auto tls =
-      access_.identity.empty() ? nullptr : MakeTlsCredentials(access_.identity).channel;
-  grpc::ChannelArguments arguments = ClientArguments(patience_);
-  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxToldBytes));
+  if (!access_.identity.empty()) connection_->tls = MakeTlsCredentials(access_.identity).channel;
+  connection_->arguments = ClientArguments(patience_);
+  connection_->arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxToldBytes));
   for (const std::string& address : AddressesOf(access_)) {
-    connection_->ways.push_back(
-        {address, v1::Admin::NewStub(MakeChannel(address, Role::kCoordinator, tls, arguments))});
+    connection_->ways.push_back({address, nullptr});
   }
 }
 
@@ -191,8 +217,8 @@ absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
 
 absl::Status AdminClient::WatchRun(absl::Duration interval,
                                    const std::function<bool(const v1::RunStatus&)>& on_status) {
-  // A call with a deadline would end the watch; asking once before it shows whether anybody is
-  // there.
+  // A call with a deadline would end the watch; asking once before it shows whether a coordinator
+  // answers.
   const absl::StatusOr<v1::RunStatus> first = ShowRun(0, 1);
   if (!first.ok()) return first.status();
 
@@ -212,6 +238,7 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
   const grpc::Status end = reader->Finish();
   const std::lock_guard<std::mutex> lock(connection_->mutex);
   connection_->watching = nullptr;
+  if (MayLeadElsewhere(end.error_code())) connection_->ways[connection_->way].stub.reset();
   if (!wanted) return absl::OkStatus();
   if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
   return ForPeople({connection_->ways[connection_->way].address, access_.identity}, end);
@@ -292,6 +319,8 @@ absl::StatusOr<v1::ListHeadersResponse> AdminClient::ListHeaders(uint64_t first_
 namespace {
 
 constexpr absl::Duration kOneTry = absl::Seconds(10);
+// A waiting user reads within ten seconds what is waited for: this, and the time to find out why.
+constexpr absl::Duration kOneConnection = absl::Seconds(5);
 constexpr absl::Duration kPause = absl::Milliseconds(500);
 
 bool MayPass(grpc::StatusCode code) {
@@ -299,30 +328,62 @@ bool MayPass(grpc::StatusCode code) {
          code == grpc::StatusCode::RESOURCE_EXHAUSTED || code == grpc::StatusCode::CANCELLED;
 }
 
-// Asks with the token's credentials until somebody answers.
+// Says that no coordinator answers: immediately, and again when the reason changes.
+class WaitSayer {
+ public:
+  WaitSayer(const std::function<void(const std::string&)>& say, absl::Time end)
+      : say_(say), end_(end) {}
+
+  void Say(const std::string& why) {
+    if (!say_ || why == said_) return;
+    said_ = why;
+    say_(absl::StrCat(why, "; asking again for ",
+                      absl::FormatDuration(absl::Ceil(end_ - absl::Now(), absl::Seconds(1)))));
+  }
+
+ private:
+  const std::function<void(const std::string&)>& say_;
+  const absl::Time end_;
+  std::string said_;
+};
+
+// Asks one coordinator one question. The connection must be made within kOneConnection.
+template <typename Response, typename Request>
+grpc::Status AskOnce(const std::string& address, const CoordinatorAccess& access,
+                     const Request& request,
+                     grpc::Status (v1::Membership::Stub::*method)(grpc::ClientContext*,
+                                                                  const Request&, Response*),
+                     absl::Duration patience, Response* response) {
+  const absl::Time by = absl::Now() + patience;
+  const auto channel =
+      ConnectChannel(address, Role::kCoordinator, MakeTlsCredentials(access.identity).channel,
+                     ClientArguments(kOneTry), std::min(by, absl::Now() + kOneConnection));
+  if (!channel.ok()) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(channel.status().message()));
+  }
+  const auto stub = v1::Membership::NewStub(*channel);
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(by - absl::Now()));
+  return ((*stub).*method)(&context, request, response);
+}
+
+// Asks with the token's credentials until a coordinator answers.
 template <typename Response, typename Request>
 absl::StatusOr<Response> AskUntilAnswered(
     const CoordinatorAccess& access, const Request& request,
     grpc::Status (v1::Membership::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-    absl::Duration patience) {
+    const Waiting& waiting) {
   QuietGrpcLog();
-  const auto tls = MakeTlsCredentials(access.identity).channel;
   const std::vector<std::string> addresses = AddressesOf(access);
   const bool several = addresses.size() > 1;
-  std::vector<std::unique_ptr<v1::Membership::Stub>> stubs;
-  for (const std::string& one : addresses) {
-    stubs.push_back(v1::Membership::NewStub(
-        MakeChannel(one, Role::kCoordinator, tls, ClientArguments(kOneTry))));
-  }
-  const absl::Time end = absl::Now() + patience;
+  const absl::Time end = absl::Now() + waiting.patience;
+  WaitSayer sayer(waiting.say, end);
   for (size_t tried = 0;; ++tried) {
     const std::string& address = addresses[tried % addresses.size()];
-    v1::Membership::Stub& stub = *stubs[tried % addresses.size()];
-    grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(std::min(several ? kOneOfSeveral : kOneTry, patience)));
-    context.set_wait_for_ready(!several);  // an address that refuses may listen in a moment
     Response response;
-    const grpc::Status status = (stub.*method)(&context, request, &response);
+    const grpc::Status status =
+        AskOnce(address, access, request, method,
+                std::min(several ? kOneOfSeveral : kOneTry, waiting.patience), &response);
     if (status.ok()) return response;
     if (!MayPass(status.error_code())) {
       return absl::Status(FromGrpc(status).code(), absl::StrCat("the coordinator at ", address,
@@ -331,13 +392,12 @@ absl::StatusOr<Response> AskUntilAnswered(
     if (tried + 1 < addresses.size()) continue;  // the next may lead
     const ProbedServer server{address, Role::kCoordinator, "", std::nullopt};
     const absl::Status why = ProbeServerWith(server, access.identity, kLookPatience);
-    if (absl::IsFailedPrecondition(why) || absl::Now() >= end) {
-      const std::string line =
-          absl::StrCat("no coordinator answers at ", address, ": ",
-                       why.ok() ? absl::string_view(status.error_message()) : why.message());
-      return absl::IsFailedPrecondition(why) ? absl::FailedPreconditionError(line)
-                                             : absl::UnavailableError(line);
-    }
+    const std::string line =
+        absl::StrCat("no coordinator answers at ", address, ": ",
+                     why.ok() ? absl::string_view(status.error_message()) : why.message());
+    if (absl::IsFailedPrecondition(why)) return absl::FailedPreconditionError(line);
+    if (absl::Now() >= end) return absl::UnavailableError(line);
+    sayer.Say(line);
     absl::SleepFor(kPause);
   }
 }
@@ -346,31 +406,31 @@ absl::StatusOr<Response> AskUntilAnswered(
 
 absl::StatusOr<v1::EnrolResponse> Enrol(const CoordinatorAccess& access,
                                         const std::string& signing_request,
-                                        absl::Duration patience) {
+                                        const Waiting& waiting) {
   v1::EnrolRequest request;
   request.set_signing_request(signing_request);
   return AskUntilAnswered<v1::EnrolResponse>(access, request, &v1::Membership::Stub::Enrol,
-                                             patience);
+                                             waiting);
 }
 
 absl::StatusOr<v1::RunDescription> DescribeRun(const CoordinatorAccess& access,
-                                               absl::Duration patience) {
+                                               const Waiting& waiting) {
   return AskUntilAnswered<v1::RunDescription>(access, v1::DescribeRequest(),
-                                              &v1::Membership::Stub::Describe, patience);
+                                              &v1::Membership::Stub::Describe, waiting);
 }
 
 // -----------------------------------------------------------------------------------------------
 
 namespace {
 
-// membership.proto: bytes of one message, and of one call each way.
+// The limits in membership.proto: bytes of one message, and of one call in each direction.
 constexpr uint64_t kMeasureMessage = uint64_t{64} << 10;
 constexpr uint64_t kMostMeasured = uint64_t{8} << 20;
 
-// On the slowest line of use, 0.5 Mbit/s, that is two seconds.
+// On the slowest line in use, 0.5 Mbit/s, that takes two seconds.
 constexpr uint64_t kFirstMeasured = uint64_t{128} << 10;
 
-// A line that was busy for so long has told its rate.
+// A line that was busy for this long has shown its rate.
 constexpr absl::Duration kBusyEnough = absl::Milliseconds(500);
 constexpr absl::Duration kMeasuring = absl::Seconds(3);
 constexpr absl::Duration kOneMeasure = absl::Seconds(6);
@@ -379,7 +439,7 @@ struct Measured {
   absl::Duration up, down;  // from the first of the bytes to the last
 };
 
-// Not all zeros: something on the way might make them shorter.
+// Returns random bytes, because a device on the way might compress zeros.
 std::string Incompressible(uint64_t bytes) {
   std::string text(bytes, '\0');
   uint64_t state = 1;
@@ -428,12 +488,13 @@ absl::StatusOr<Measured> MeasureOnce(v1::Membership::Stub& stub, uint64_t up, ui
   return measured;
 }
 
-// The first message is where the clock begins.
+// Returns the rate; the clock starts at the first message.
 double RateOf(uint64_t bytes, absl::Duration took) {
   return static_cast<double>(bytes - kMeasureMessage) / std::max(absl::ToDoubleSeconds(took), 1e-5);
 }
 
-// As much as keeps the line busy for long enough, and at most eight times as much as before.
+// Returns enough bytes to keep the line busy for long enough, and at most eight times as many as
+// before.
 uint64_t NextMeasured(uint64_t bytes, double rate, absl::Duration took) {
   if (took >= kBusyEnough) return bytes;
   const double wanted = rate * absl::ToDoubleSeconds(kBusyEnough) * 1.2;
@@ -458,12 +519,17 @@ absl::Status MeasureFailed(const CoordinatorAccess& access, const absl::Status& 
 
 namespace {
 
-// To one coordinator.
+// Measures the line to one coordinator.
 absl::StatusOr<LineSpeed> MeasureLineTo(const CoordinatorAccess& access, absl::Duration patience) {
   QuietGrpcLog();
   const auto tls = access.identity.empty() ? nullptr : MakeTlsCredentials(access.identity).channel;
-  const auto stub = v1::Membership::NewStub(
-      MakeChannel(access.address, Role::kCoordinator, tls, ClientArguments(kOneTry)));
+  const auto channel = ConnectChannel(access.address, Role::kCoordinator, tls,
+                                      ClientArguments(kOneTry), absl::Now() + kOneTry);
+  if (!channel.ok()) {
+    return NotConnected(access.address, grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                                     std::string(channel.status().message())));
+  }
+  const auto stub = v1::Membership::NewStub(*channel);
   const absl::Time begin = absl::Now();
   uint64_t up = kFirstMeasured, down = kFirstMeasured;
   LineSpeed speed;

@@ -28,7 +28,8 @@ absl::Status BrokenByClient() {
   return absl::CancelledError("the client cancelled the call or its link broke");
 }
 
-// "ipv4:127.0.0.1:80", "ipv6:%5B::1%5D:80" or "unix:..." as people write addresses.
+// Returns "ipv4:127.0.0.1:80", "ipv6:%5B::1%5D:80" or "unix:..." in the form in which people write
+// addresses.
 std::string PlainPeer(absl::string_view peer) {
   if (absl::ConsumePrefix(&peer, "unix-abstract:") && absl::ConsumePrefix(&peer, kRelayedName)) {
     peer.remove_prefix(std::min(peer.find('/'), peer.size() - 1) + 1);
@@ -37,8 +38,8 @@ std::string PlainPeer(absl::string_view peer) {
   return absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
 }
 
-// Tells the owner that the call is over as soon as it is known why its connection was not made;
-// `status` where the look finds nothing wrong.
+// Finds out why the connection of a call was not made, and then tells the owner that the call is
+// over, with `status` if nothing wrong was found.
 void LookWhy(Executor& executor, const std::shared_ptr<LoopEnd>& end, const Dialled& dialled,
              const absl::Status& status) {
   // From the loop: the pool may be used from there alone.
@@ -53,7 +54,7 @@ void LookWhy(Executor& executor, const std::shared_ptr<LoopEnd>& end, const Dial
   });
 }
 
-// What the reactors of both ends do alike; GrpcReactor is gRPC's class of one end.
+// The common part of the reactors of both ends; GrpcReactor is gRPC's class of one end.
 template <typename GrpcReactor>
 class Reactor : public Wire, public GrpcReactor {
  protected:
@@ -93,12 +94,15 @@ class ClientReactor final
                 Dialled dialled)
       : Reactor(std::move(end), kMaxMessageBytes, std::move(live)),
         executor_(executor),
-        dialled_(std::move(dialled)),
-        stub_(dialled_.channel) {}
+        dialled_(std::move(dialled)) {}
 
+  // Finds the channel, then begins. The owner's deadline counts from here.
   void Start();
 
  private:
+  void Begin(std::shared_ptr<grpc::Channel> channel);
+  void Fail(const absl::Status& why);
+
   void FinishLocked(const absl::Status& status) override;
   void BreakLocked(bool gently) override;
   void WriteBrokeLocked() override;
@@ -112,7 +116,7 @@ class ClientReactor final
   Executor& executor_;
   const Dialled dialled_;
 
-  grpc::GenericStub stub_;
+  std::shared_ptr<grpc::Channel> channel_;  // set before the call begins
   grpc::ClientContext context_;
   std::atomic<bool> heard_{false};  // a frame came: the connection was made
 };
@@ -144,10 +148,37 @@ class ServerReactor final : public Reactor<grpc::ServerGenericBidiReactor> {
 
 void ClientReactor::Start() {
   if (dialled_.deadline < kLongestDeadline) context_.set_deadline(DeadlineIn(dialled_.deadline));
+  // LiveCalls keeps this until Retire.
+  dialled_.connect([this](absl::StatusOr<std::shared_ptr<grpc::Channel>> channel) {
+    if (channel.ok()) {
+      Begin(*std::move(channel));
+    } else {
+      Fail(channel.status());
+    }
+  });
+}
+
+void ClientReactor::Fail(const absl::Status& why) {
+  bool told = false;
+  {
+    std::deque<Frame> dropped;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    told = std::exchange(over_, true);
+    dropped = DropQueueLocked();
+  }
+  if (!told) {
+    dialled_.on_unavailable(nullptr, /*heard=*/false);
+    end_->PostClosed(absl::UnavailableError(absl::StrCat(dialled_.address, ": ", why.message())));
+  }
+  Retire();
+}
+
+void ClientReactor::Begin(std::shared_ptr<grpc::Channel> channel) {
+  channel_ = std::move(channel);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!over_) {
-      stub_.PrepareBidiStreamingCall(&context_, dialled_.method, {}, this);
+      grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, dialled_.method, {}, this);
       // The loop starts operations at any time; the hold keeps the call until no more can come.
       AddHold();
       started_ = true;
@@ -174,7 +205,7 @@ void ClientReactor::BreakLocked(bool /*gently*/) {
   RemoveHold();
 }
 
-// What the server sent before it ended the call can still be read.
+// The frames that the server sent before it ended the call can still be read.
 void ClientReactor::WriteBrokeLocked() {}
 
 void ClientReactor::OnReadDone(bool ok) {
@@ -201,7 +232,9 @@ void ClientReactor::OnReadDone(bool ok) {
 
 void ClientReactor::OnDone(const grpc::Status& status) {
   const bool unavailable = status.error_code() == grpc::StatusCode::UNAVAILABLE;
-  if (unavailable) dialled_.on_unavailable();
+  // Nor was it made where the owner has given up first.
+  const bool unmade = !heard_ && channel_->GetState(false) != GRPC_CHANNEL_READY;
+  if (unavailable || unmade) dialled_.on_unavailable(channel_, heard_);
   const std::string& said = status.error_message();
   const bool unclear = dialled_.relayed || (!ConnectionErrorOf(said) && MayBeHandshake(said));
   if (unavailable && !heard_ && !broken_here() && unclear) {
@@ -296,7 +329,7 @@ void ServerReactor::OnDone() {
 
 // -----------------------------------------------------------------------------------------------
 
-// What the calls of both ends do alike.
+// The common part of the calls of both ends.
 class GrpcCall : public Call {
  public:
   GrpcCall(std::shared_ptr<LoopEnd> end, std::shared_ptr<Wire> wire, std::string remote,

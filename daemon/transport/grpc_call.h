@@ -1,7 +1,9 @@
-// Calls over gRPC: a Call for its owner on the loop, and behind it one of gRPC's callback reactors.
+// Calls over gRPC. The owner holds a Call on the loop; behind it works one of gRPC's callback
+// reactors.
 //
-// A reactor owns itself from the start of its call until gRPC's OnDone, which always comes: a
-// broken call ends without the loop. LiveCalls knows those that have not come so far.
+// A reactor owns itself from the start of its call until gRPC calls its OnDone. OnDone always
+// comes, because a broken call ends without help from the loop. LiveCalls holds the reactors whose
+// OnDone has not come yet.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -16,6 +18,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "daemon/env/env.h"
 #include "daemon/transport/capped_line.h"
@@ -24,17 +27,17 @@
 
 namespace atolld {
 
-// The calls that gRPC still knows. Any thread.
+// The calls whose OnDone has not come yet. Thread-safe.
 class LiveCalls {
  public:
-  // `line`: where their bytes are counted; null: they stay on this machine.
+  // `line` counts the bytes of the calls; it is null for calls that stay on this machine.
   LiveCalls(Executor& executor, std::shared_ptr<CappedLine> line)
       : executor_(executor), line_(std::move(line)) {}
 
-  bool Add(std::shared_ptr<Wire> wire);  // false: closed, and nothing was added
-  void Retire(const Wire* wire);         // the loop drops it
+  bool Add(std::shared_ptr<Wire> wire);  // returns false, and adds nothing, after Close
+  void Retire(const Wire* wire);         // removes the wire; the loop releases it
 
-  // Breaks all calls. Close: and Add fails from now on.
+  // Both break all calls. After Close, Add returns false.
   void Break(const absl::Status& status);
   void Close(const absl::Status& status);
   void WaitUntilEmpty();
@@ -56,25 +59,33 @@ class LiveCalls {
 };
 
 struct Dialled {
-  std::shared_ptr<grpc::Channel> channel;
-  std::string address;  // of the channel, for people
+  // `connect` calls it once with the channel: immediately, or later on another thread if a name
+  // must be looked up first.
+  using Connected = std::function<void(absl::StatusOr<std::shared_ptr<grpc::Channel>>)>;
+  std::function<void(Connected)> connect;
+  std::string address;  // the channel's address, for messages
   std::string method;
   absl::Duration deadline;
-  std::function<void()> on_unavailable;  // on a gRPC thread: the link broke or could not be made
-  // Why it could not be made, where gRPC does not say: a look at the other end. On the pool.
+  // Called on one of gRPC's threads when the link of this channel broke, or when it could not be
+  // made. `heard` is true if a frame had arrived, that is, if the link was made. The channel is
+  // null if none was made.
+  std::function<void(const std::shared_ptr<grpc::Channel>& channel, bool heard)> on_unavailable;
+  // Examines the other end if the link could not be made and gRPC does not say why, and returns the
+  // reason. Runs on the pool.
   std::function<absl::Status()> probe;
-  // Through a LineRelay, which gRPC reaches always: what gRPC says tells nothing then.
+  // True if the call goes through a LineRelay. gRPC always reaches the relay, so its errors do not
+  // say why the other end cannot be reached.
   bool relayed = false;
 };
 
-// A call of a client; gRPC hears of it when it is started. Loop thread.
+// Makes a client's call, which is passed to gRPC when its owner starts it. Used on the loop thread.
 std::unique_ptr<Call> MakeClientCall(Executor& executor, std::shared_ptr<LiveCalls> live,
                                      Dialled dialled);
 
 using CallTaker = std::function<void(const std::string& method, std::unique_ptr<Call> call)>;
 
-// What gRPC has to be given for a call that a server got; `take` runs on the loop. Null: `live` is
-// closed. Any thread.
+// Returns the reactor to give to gRPC for a call that a server has received, or null if `live` is
+// closed. `take` runs on the loop. May be called from any thread.
 grpc::ServerGenericBidiReactor* TakeServerCall(Executor& executor,
                                                const std::shared_ptr<LiveCalls>& live,
                                                grpc::GenericCallbackServerContext* context,

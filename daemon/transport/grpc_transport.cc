@@ -33,6 +33,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/env/env.h"
 #include "daemon/env/network.h"
+#include "daemon/transport/address_book.h"
 #include "daemon/transport/capped_line.h"
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_call.h"
@@ -46,7 +47,7 @@
 namespace atolld {
 namespace {
 
-// With no descriptor left connections stay with the kernel for so long before the next look.
+// When no descriptor is left, connections stay with the kernel for this long before the next look.
 constexpr int kFullMilliseconds = 100;
 
 size_t MostDescriptors() {
@@ -61,14 +62,14 @@ bool IsFull(int error) {
 
 // FrontDoor: the listening sockets of a gRPC server, and the thread that accepts on them.
 //
-// gRPC's own acceptor closes for good when the process has no descriptor left, so that whoever can
-// open connections could shut everybody out until a restart. Law: no number of connections makes
-// this one stop, and those that come leave descriptors for the process's own files and dials.
+// gRPC's own acceptor closes for good when the process has no descriptor left, so a client that can
+// open connections could shut out all others until a restart. Law: no number of connections makes
+// this one stop, and connections leave descriptors for the process's own files and dials.
 class FrontDoor {
  public:
   using Taker = grpc::experimental::ExternalConnectionAcceptor;
 
-  // Listens, and accepts nobody yet. Errors as Transport::Listen.
+  // Listens, but does not accept yet. Fails as Transport::Listen.
   static absl::StatusOr<std::unique_ptr<FrontDoor>> Open(const std::string& address,
                                                          std::shared_ptr<CappedLine> line);
 
@@ -137,7 +138,7 @@ void FrontDoor::Run() {
   }
 }
 
-// False: no descriptor is left.
+// Returns false if no descriptor is left.
 bool FrontDoor::AcceptAll(int listener) {
   while (true) {
     Socket accepted(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -159,16 +160,17 @@ bool FrontDoor::AcceptAll(int listener) {
 
 // -----------------------------------------------------------------------------------------------
 
-// A look at why a handshake failed: the other end has just answered.
+// The time to find out why a handshake failed; the other end has just answered.
 constexpr absl::Duration kLook = absl::Seconds(2);
 
-// Streams that one connection may have open: an exchange needs one a pair of peers, a joiner a few.
+// The streams that one connection may have open: an exchange needs one for each pair of peers, a
+// joiner a few.
 constexpr int kMaxStreams = 256;
 
-// Whoever connects and does not shake hands holds a descriptor for so long.
+// A client that connects and does not shake hands holds a descriptor for this long.
 constexpr int kHandshakeMilliseconds = 10000;
 
-// Ends a call that has no right to be made; nothing of it is read.
+// Ends a call that is not permitted; nothing of it is read.
 class RefusingReactor final : public grpc::ServerGenericBidiReactor {
  public:
   explicit RefusingReactor(const absl::Status& why) { Finish(ToGrpc(why)); }
@@ -310,17 +312,20 @@ GrpcListener::~GrpcListener() {
   service_->WaitUntilEmpty();
 }
 
-// What the network sees of a message: TLS and HTTP/2 add a third of a per cent, and each 1448 bytes
-// travel with 66 of Ethernet, IP and TCP. Two packets are answered by one of 66 bytes.
+// The bytes on the network for each byte of a message: TLS and HTTP/2 add a third of a per cent,
+// and each 1448 bytes travel with 66 of Ethernet, IP and TCP. One packet of 66 bytes answers two
+// packets.
 constexpr double kOnTheWire = 1.05;
 constexpr double kAnswered = 0.023;
 
-// Where nothing listens: with caps no connection goes past them.
+// An address on which nothing listens: with caps no connection bypasses them.
 constexpr char kNowhere[] = "unix-abstract:atoll-line-nowhere";
 
-std::string RouteTo(CappedLine& line, const std::string& address, Role server) {
+std::string RouteTo(CappedLine& line, const std::string& address, const std::string& numbers,
+                    Role server) {
   if (absl::StartsWith(address, "unix:")) return "";
-  absl::StatusOr<std::string> target = line.TargetOf(address, server == Role::kCoordinator);
+  absl::StatusOr<std::string> target =
+      line.TargetOf(address, numbers, server == Role::kCoordinator);
   return target.ok() ? *std::move(target) : kNowhere;
 }
 
@@ -339,10 +344,12 @@ GrpcTransport::GrpcTransport(Executor& executor, Options options)
         arguments.SetResourceQuota(*quota_);
         return std::make_shared<ChannelCache>(
             options_.tls, std::move(arguments), options_.lanes,
-            [line = line_](const std::string& address, Role server) {
-              return RouteTo(*line, address, server);
+            [line = line_](const std::string& address, const std::string& numbers, Role server) {
+              return RouteTo(*line, address, numbers, server);
             });
       }()),
+      addresses_(std::make_shared<AddressBook>(options_.failure_timeout)),
+      looks_(std::make_shared<Looks>()),
       dialled_(std::make_shared<LiveCalls>(executor_, line_)),
       dialled_coordinator_(std::make_shared<LiveCalls>(executor_, line_)),
       dialled_here_(std::make_shared<LiveCalls>(executor_, nullptr)) {
@@ -354,6 +361,7 @@ GrpcTransport::~GrpcTransport() {
   for (const auto& calls : {dialled_, dialled_coordinator_, dialled_here_}) {
     calls->Close(absl::UnavailableError("the transport was closed"));
   }
+  addresses_->Close();
   for (const auto& calls : {dialled_, dialled_coordinator_, dialled_here_}) calls->WaitUntilEmpty();
 }
 
@@ -386,21 +394,35 @@ std::unique_ptr<Call> GrpcTransport::Dial(const std::string& address, const std:
                                           absl::Duration deadline) {
   const PeerAddress to = ParsePeerAddress(address);
   Dialled dialled;
-  dialled.channel = channels_->Get(to.address, {ServedBy(method), to.peer});
+  const bool here = absl::StartsWith(to.address, "unix:");
+  const bool leads = ServedBy(method) == Role::kCoordinator;
+  dialled.relayed = !here && line_->relays();
+  const ChannelCache::Server server{ServedBy(method), to.peer};
+  const auto chosen = std::make_shared<std::string>();  // of several addresses
+  dialled.connect = [channels = channels_, addresses = addresses_, at = to.address, server, chosen,
+                     relayed = dialled.relayed](Dialled::Connected connected) {
+    if (auto open = channels->Find(at, server)) return connected(std::move(open));
+    if (relayed) return connected(channels->Get(at, "", server));  // the relay finds it
+    addresses->Find(at, [=](const absl::StatusOr<std::string>& numbers) {
+      if (!numbers.ok()) return connected(numbers.status());
+      *chosen = *numbers;
+      connected(channels->Get(at, *numbers, server));
+    });
+  };
   dialled.address = to.address;
   dialled.method = method;
   dialled.deadline = deadline;
-  dialled.on_unavailable = [channels = channels_, at = to.address,
-                            weak = std::weak_ptr<grpc::Channel>(dialled.channel)] {
-    channels->Drop(at, weak);
+  dialled.on_unavailable = [channels = channels_, addresses = addresses_, at = to.address, chosen](
+                               const std::shared_ptr<grpc::Channel>& channel, bool heard) {
+    if (!heard && !chosen->empty() && *chosen != at) addresses->Blame(at, *chosen);
+    if (channel != nullptr) channels->Drop(at, channel);
   };
   dialled.probe = [server = ProbedServer{to.address, ServedBy(method), to.peer, std::nullopt},
-                   folder = options_.tls ? options_.tls->folder : ""] {
-    return ProbeServerWith(server, folder, kLook);
+                   folder = options_.tls ? options_.tls->folder : "", chosen, looks = looks_] {
+    ProbedServer looked = server;
+    if (!chosen->empty()) looked.address = *chosen;
+    return looks->Take(looked.address, [&] { return ProbeServerWith(looked, folder, kLook); });
   };
-  const bool here = absl::StartsWith(to.address, "unix:");
-  dialled.relayed = !here && line_->relays();
-  const bool leads = ServedBy(method) == Role::kCoordinator;
   return MakeClientCall(executor_,
                         here    ? dialled_here_
                         : leads ? dialled_coordinator_

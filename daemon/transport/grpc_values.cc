@@ -11,7 +11,7 @@ namespace atolld {
 
 namespace {
 
-// gRPC drops its share when the bytes are on their way, on any thread.
+// gRPC releases its share when the bytes are on their way, on any thread.
 grpc::Slice SliceOf(const SharedBytes& bytes) {
   auto* const share = new SharedBytes(bytes);
   return grpc::Slice(

@@ -78,10 +78,15 @@ absl::Status CheckHealth(const std::string& address, Role role, const std::strin
                          absl::Duration patience) {
   QuietGrpcLog();
   const auto tls = identity.empty() ? nullptr : MakeTlsCredentials(identity).channel;
-  const auto channel = MakeChannel(address, role, tls, ClientArguments(patience));
-  const auto stub = health::Health::NewStub(channel);
+  const absl::Time by = absl::Now() + patience;
+  const auto channel = ConnectChannel(address, role, tls, ClientArguments(patience), by);
+  if (!channel.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("nobody answers at ", address, ": ", channel.status().message()));
+  }
+  const auto stub = health::Health::NewStub(*channel);
   grpc::ClientContext context;
-  context.set_deadline(DeadlineIn(patience));
+  context.set_deadline(DeadlineIn(by - absl::Now()));
   health::HealthCheckResponse answer;
   const grpc::Status status = stub->Check(&context, health::HealthCheckRequest(), &answer);
   if (status.ok()) {

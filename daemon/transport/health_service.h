@@ -1,9 +1,10 @@
-// Health: what a server answers to grpc.health.v1.Health, and who asks it.
+// Health checks by the protocol grpc.health.v1.Health: the service that answers them, and a client.
 //
-// Every listener answers, from its process's loop: SERVING means that the loop runs and takes
-// calls, which gRPC's own service, on gRPC's threads, could not say. Only the server as a whole has
-// a health here; a name of a service is not known. The rules of who may ask are those of all
-// methods (membership/trust/identity.h). The protocol is proto/grpc/health/v1/health.proto.
+// Every listener answers from its process's loop, so SERVING means that the loop runs and takes
+// calls. gRPC's own health service answers on gRPC's threads, which run even if the loop is stuck.
+// Only the server as a whole has a health; a question about a named service is refused as unknown.
+// Access is checked as for every other method (membership/trust/identity.h). The protocol is
+// proto/grpc/health/v1/health.proto.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace atolld {
 
-// Loop thread. Destroying it breaks its calls.
+// Used on the loop thread. The destructor breaks its calls.
 class HealthService {
  public:
   static bool Serves(absl::string_view method);
@@ -37,12 +38,12 @@ class HealthService {
   CallbackGuard guard_;
 };
 
-// What listens and takes health's calls out of those that `acceptor` gets.
+// Returns an acceptor that answers health checks and passes all other calls on to `acceptor`.
 Transport::Acceptor WithHealth(Transport::Acceptor acceptor);
 
-// Asks the server in this role at the address, with the credentials of the folder (empty: plain
-// text). UNAVAILABLE: it does not answer within `patience`, or does not serve. Blocking; any
-// thread.
+// Asks the server in this role at the address whether it serves. `identity` is the folder of the
+// credentials; if it is empty, the call is plain text. Fails with UNAVAILABLE if the server does
+// not answer within `patience` or does not serve. Blocks. May be called from any thread.
 absl::Status CheckHealth(const std::string& address, Role role, const std::string& identity,
                          absl::Duration patience);
 

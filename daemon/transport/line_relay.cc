@@ -15,7 +15,9 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,8 +32,8 @@
 namespace atolld {
 namespace {
 
-// What the kernel tells of a connection (TCP_INFO), further than the C library's tcp_info goes;
-// what an older kernel does not tell is 0.
+// The kernel's figures of a connection (TCP_INFO), which go further than the C library's tcp_info;
+// a figure that an older kernel does not give is 0.
 struct TcpFigures {
   tcp_info first;
   uint64_t pacing_rate, max_pacing_rate, bytes_acked, bytes_received;
@@ -43,29 +45,29 @@ struct TcpFigures {
 static_assert(offsetof(TcpFigures, pacing_rate) == 104 && sizeof(TcpFigures) == 216,
               "the kernel's layout, linux/tcp.h");
 
-// Of a packet: Ethernet 14, IPv4 20, TCP with its timestamps 32.
+// The headers of a packet: Ethernet 14, IPv4 20, TCP with its timestamps 32.
 constexpr uint64_t kPacketHeaderBytes = 66;
 
-// Moved at once, at most, so that no connection keeps the others waiting.
+// The most that is moved in one go, so that no connection keeps the others waiting.
 constexpr size_t kMostAtOnce = size_t{64} << 10;
 
-// With less than this much time's worth allowed, nothing is moved: a thread that wakes for each
+// If less than this much time's worth is allowed, nothing is moved: a thread that wakes for each
 // packet would cost more than the packets.
 constexpr absl::Duration kLeast = absl::Milliseconds(4);
 
-// A share is no less: short packets would carry more headers than bytes.
+// The smallest share: short packets would carry more headers than bytes.
 constexpr size_t kFewPackets = size_t{6} << 10;
 
-// What goes first may use so much of the time to come.
+// Connections with priority may use this much of the time to come.
 constexpr absl::Duration kFirstAhead = absl::Milliseconds(200);
 
-// What the kernel may hold of all connections together, taken in and unread or sent and on its
-// way: enough for a round trip of a quarter of a second on one connection.
+// The bytes that the kernel may hold for all connections together, received and unread or sent and
+// on its way: enough for a round trip of a quarter of a second on one connection.
 constexpr uint64_t kHeldPart = 4;  // of a second
 constexpr uint64_t kLeastHeld = uint64_t{32} << 10;
 constexpr uint64_t kMostHeld = uint64_t{4} << 20;
 
-// A connection that cannot be made by then is refused; gRPC's back-off tries again.
+// A connection that is not made by then is refused; gRPC's back-off tries again.
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
 void Wake(int event) {
@@ -89,8 +91,8 @@ sockaddr_un AbstractAddress(const std::string& name, socklen_t* length) {
   return at;
 }
 
-// Gives gRPC's peer the name of whom it stands for. Without one, calls of different peers look as
-// if they came over one connection, and nothing worse.
+// Gives gRPC's peer the name of the client that it represents. Without the name, calls of different
+// peers look as if they came over one connection, and nothing worse happens.
 void NameEnd(int end, int accepted) {
   sockaddr_storage from{};
   socklen_t length = sizeof from;
@@ -157,7 +159,7 @@ class LineRelay::Way {
   bool broken_ = false;
 };
 
-// gRPC's end and the network's.
+// A pair of gRPC's end and the network's end.
 class LineRelay::Connection {
  public:
   Connection(Socket local, Socket remote, bool is_first)
@@ -208,7 +210,7 @@ class LineRelay::Connection {
   Way up, down;
 };
 
-// What other threads hand to the loop.
+// The messages of other threads to the loop.
 struct LineRelay::Inbox {
   struct Door {
     Socket socket;  // listens for gRPC
@@ -238,7 +240,7 @@ struct LineRelay::Inbox {
   }
 };
 
-// The thread and what is its own.
+// The relay's thread and its own state.
 class LineRelay::Loop {
  public:
   explicit Loop(std::shared_ptr<Inbox> inbox)
@@ -292,18 +294,22 @@ bool LineRelay::Loop::TakeInbox() {
   return true;
 }
 
-// gRPC has dialled. Whoever else may open this process's abstract sockets is hung up on.
+// gRPC has dialled. Any other process that opens this process's abstract sockets is hung up on.
 void LineRelay::Loop::Accept(const Inbox::Door& door) {
   while (true) {
     Socket local(accept4(door.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (local.get() < 0) return;
     if (!IsOwnProcess(local.get())) continue;
-    // A name's look-up blocks, and so does a connection. Nothing here waits for the thread.
-    std::thread([inbox = inbox_, address = door.address, first = door.first, fd = local.Release()] {
-      Socket taken(fd);
-      absl::StatusOr<Socket> remote = ConnectTcp(address, absl::Now() + kPatience);
-      if (remote.ok()) inbox->Add(std::move(taken), *std::move(remote), first);
-    }).detach();
+    const auto taken = std::make_shared<Socket>(std::move(local));
+    // A name's look-up blocks, and so does a connection. Nothing here waits for the thread. Where
+    // the system refuses to make one, gRPC sees a connection that has ended, and dials again.
+    try {
+      std::thread([inbox = inbox_, address = door.address, first = door.first, taken] {
+        absl::StatusOr<Socket> remote = ConnectTcp(address, absl::Now() + kPatience);
+        if (remote.ok()) inbox->Add(std::move(*taken), *std::move(remote), first);
+      }).detach();
+    } catch (const std::system_error&) {
+    }
   }
 }
 
@@ -325,8 +331,8 @@ void LineRelay::Loop::ChargeSeen() {
   }
 }
 
-// What is allowed is dealt out in shares, each of a few packets at least. Who comes after the last
-// one that had a share begins the next time.
+// Deals out the allowed bytes in shares, each of a few packets at least. The connection after the
+// last one that had a share begins the next time.
 void LineRelay::Loop::MoveAll(Way Connection::*way, CapBucket* bucket, bool first, size_t* turn) {
   const size_t count = connections_.size();
   const absl::Duration ahead = first ? kFirstAhead : absl::ZeroDuration();
@@ -349,7 +355,7 @@ void LineRelay::Loop::MoveAll(Way Connection::*way, CapBucket* bucket, bool firs
   }
 }
 
-// Fills watched_ with what can go on now; the time after which more can.
+// Fills watched_ with the connections that can continue now; returns the time after which more can.
 absl::Duration LineRelay::Loop::Watch() {
   watched_.clear();
   watched_.push_back({inbox_->wake.get(), POLLIN, 0});
@@ -439,7 +445,7 @@ absl::StatusOr<std::string> LineRelay::Through(const std::string& address, bool 
   const std::lock_guard<std::mutex> lock(inbox_->mutex);
   const auto found = inbox_->targets.find({address, first});
   if (found != inbox_->targets.end()) return found->second;
-  // An abstract name, which is nobody's file and ends with the process.
+  // An abstract name, which is not a file and ends with the process.
   const std::string name = absl::StrCat("atoll-line-", getpid(), "-",
                                         absl::ToUnixNanos(absl::Now()), "-", ++inbox_->drawn);
   socklen_t length = 0;

@@ -1,17 +1,18 @@
 // LineRelay: keeps the caps of a line, byte by byte, for all connections of a process together.
 //
-// gRPC hands whole messages to the kernel, and the kernel takes in what a window holds before
-// anybody reads it. So a cap on messages comes in bursts as long as a message. With caps, gRPC
-// therefore speaks to a socket of this process, and the relay's thread moves the bytes (which are
-// TLS's by then) between that and the network, no faster than the caps allow. Not reading is the
-// back-pressure: TCP's window closes, and the sender waits.
+// gRPC hands whole messages to the kernel, and the kernel takes in a whole window before anything
+// reads it. A cap on messages would therefore let through whole messages in bursts. Instead, gRPC
+// is connected to a socket of this process, and the relay's thread moves the bytes (which TLS has
+// already encrypted) between that socket and the network, no faster than the caps allow. The relay
+// holds back a sender by not reading: TCP's window closes, and the sender waits.
 //
-// What counts is what the network sees: the kernel says how many packets a connection has sent and
-// taken in and what it has sent again, and each packet is charged with its headers. Connections
-// share what is allowed equally. Those that go first (to the coordinator: the Session) wait for no
-// other, and what they use the others wait for.
+// The caps count what goes over the network: the kernel reports how many packets a connection has
+// sent, received and retransmitted, and each packet is charged with its headers. The connections
+// share the allowance equally. A connection with priority (the Session with the coordinator) waits
+// for no other, and what it uses reduces the share of the others.
 //
-// Any thread. gRPC's end of a connection closes when the other one does, and the reverse.
+// When one end of a connection closes, on gRPC's side or on the network's, the relay closes the
+// other. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +24,25 @@
 
 namespace atolld {
 
-// A connection that was accepted has gRPC's peer "unix-abstract:", this, what makes it unique, "/"
-// and the address of whoever has connected.
+// Marks an accepted connection: gRPC's name for its other end is "unix-abstract:", this mark, a
+// unique part, "/" and the address of the peer that connected.
 inline constexpr char kRelayedName[] = "atoll-from/";
 
 class LineRelay {
  public:
-  // RESOURCE_EXHAUSTED: no descriptor is left.
+  // Fails with RESOURCE_EXHAUSTED if no descriptor is left.
   static absl::StatusOr<std::unique_ptr<LineRelay>> Start(uint64_t up_cap, uint64_t down_cap);
   ~LineRelay();  // closes all connections
 
-  // Bytes a second; 0: no cap.
+  // Sets the caps in bytes a second; 0 means no cap.
   void SetCaps(uint64_t up_cap, uint64_t down_cap);
 
-  // What gRPC dials to reach "host:port" through the relay. Connections are made when it does; a
-  // name is looked up each time. `first`: they go before others. RESOURCE_EXHAUSTED: no descriptor.
+  // Returns the address that gRPC dials to reach "host:port" through the relay. Each time gRPC
+  // dials, the relay looks up the name anew and connects. If `first` is true, the connections have
+  // priority. Fails with RESOURCE_EXHAUSTED if no descriptor is left.
   absl::StatusOr<std::string> Through(const std::string& address, bool first);
 
-  // Takes over a connection that was accepted, and gives what gRPC serves in its place.
+  // Takes over an accepted connection, and returns the socket that gRPC serves in its place.
   absl::StatusOr<Socket> Take(Socket accepted);
 
  private:

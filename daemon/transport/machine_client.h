@@ -1,8 +1,9 @@
-// What `atoll status`, `pause`, `finish`, `resume` and `limits` ask of the peer's daemon on this
-// machine (machine.proto), over its Unix-domain socket. Blocking; any thread.
+// The client with which `atoll status`, `pause`, `finish`, `resume` and `limits` call the peer's
+// daemon on this machine (machine.proto), over its Unix-domain socket. Its calls block. May be
+// called from any thread.
 //
-// UNAVAILABLE: no daemon answers there. Else what it says is wrong with the question, in one line
-// for people.
+// A call fails with UNAVAILABLE if no daemon answers at the socket, and otherwise with the daemon's
+// own error. The message is one line for people.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,13 @@ namespace atolld {
 
 class MachineClient {
  public:
-  // `address`: "unix:/path". Each question gets `patience` for its answer.
+  // `address` is "unix:/path". Each call waits for its answer for at most `patience`.
   explicit MachineClient(std::string address, absl::Duration patience = absl::Seconds(10))
       : address_(std::move(address)), patience_(patience) {}
 
   absl::StatusOr<v1::MachineStatus> Show() const;
-  absl::StatusOr<v1::MachineStatus> Pause(uint64_t seconds) const;  // 0: until Resume
+  // 0 means until Resume is called
+  absl::StatusOr<v1::MachineStatus> Pause(uint64_t seconds) const;
   absl::StatusOr<v1::MachineStatus> FinishRound(uint64_t pause_seconds) const;
   absl::StatusOr<v1::MachineStatus> Resume() const;
   absl::StatusOr<v1::MachineStatus> SetLimits(const v1::SetLimitsRequest& request) const;

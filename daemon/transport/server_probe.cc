@@ -7,8 +7,11 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -25,7 +28,7 @@ namespace {
 
 using Kind = ConnectionFailure;
 
-// gRPC's servers take nothing else.
+// gRPC's servers accept nothing else.
 constexpr unsigned char kHttp2[] = {2, 'h', '2'};
 
 struct SslFree {
@@ -42,7 +45,7 @@ SslOwned<BIO> Reading(const std::string& pem) {
   return SslOwned<BIO>(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-// What this side shows and checks by; null: OpenSSL does not take it.
+// Returns the context with this side's credentials; null if OpenSSL does not accept them.
 SslOwned<SSL_CTX> ContextOf(const Credentials& credentials) {
   SslOwned<SSL_CTX> context(SSL_CTX_new(TLS_client_method()));
   const SslOwned<X509> authority(
@@ -71,7 +74,7 @@ std::string PemOf(X509* certificate) {
   return std::string(text, static_cast<size_t>(size));
 }
 
-// OpenSSL writes to a connection that the other end may have closed: no reason to die.
+// Ignores SIGPIPE: OpenSSL may write to a connection that the other end has closed.
 class QuietPipe {
  public:
   QuietPipe() {
@@ -118,7 +121,7 @@ class Handshake {
       const bool reads = wants == SSL_ERROR_WANT_READ;
       if (!reads && wants != SSL_ERROR_WANT_WRITE) return Broken();
       if (!AwaitSocket(SSL_get_fd(session_), reads ? POLLIN : POLLOUT, end_)) {
-        return ConnectionTimedOut(patience_);
+        return ConnectionStalled(patience_);
       }
     }
   }
@@ -134,7 +137,7 @@ class Handshake {
     }
     const bool hung_up = error == 0 || absl::StrContains(words, "unexpected eof");
     if (hung_up && !SSL_is_init_finished(session_)) {
-      // As a process does that is killed in between: whoever is started there next may answer.
+      // A process that is killed in between does this; the one that is started next may answer.
       return ConnectionError(Kind::kUnreachable, "what answers there hung up during the handshake");
     }
     if (!absl::StrContains(words, "alert") && !SSL_is_init_finished(session_)) {
@@ -208,12 +211,11 @@ class Handshake {
 
 }  // namespace
 
-absl::StatusOr<absl::Duration> ProbeServer(const ProbedServer& server, absl::Duration patience) {
-  if (absl::StartsWith(server.address, "unix:")) return absl::ZeroDuration();
-  const absl::Time begun = absl::Now();
-  ASSIGN_OR_RETURN(const Socket made, ConnectTcp(server.address, begun + patience));
-  const absl::Duration took = absl::Now() - begun;
-  if (!server.credentials) return took;
+namespace {
+
+// Makes the handshake on a connection that is made.
+absl::Status ProbeHandshake(const ProbedServer& server, const Socket& made,
+                            absl::Duration patience) {
   const SslOwned<SSL_CTX> context = ContextOf(*server.credentials);
   const SslOwned<SSL> session(context == nullptr ? nullptr : SSL_new(context.get()));
   if (session == nullptr || SSL_set_fd(session.get(), made.get()) != 1) {
@@ -221,8 +223,30 @@ absl::StatusOr<absl::Duration> ProbeServer(const ProbedServer& server, absl::Dur
     return ConnectionError(Kind::kWrongCertificate, "this side's cannot be read");
   }
   const QuietPipe quiet;
-  RETURN_IF_ERROR(Handshake(server, session.get(), begun + patience, patience).Run());
-  return took;
+  return Handshake(server, session.get(), absl::Now() + patience, patience).Run();
+}
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> ProbeServer(const ProbedServer& server, absl::Duration patience) {
+  if (absl::StartsWith(server.address, "unix:")) return absl::ZeroDuration();
+  const absl::Time end = absl::Now() + patience;
+  ASSIGN_OR_RETURN(std::vector<std::string> left, FindAddresses(server.address, end));
+  absl::Status why;  // that an address has given
+  while (!left.empty()) {
+    const absl::Time begun = absl::Now();
+    const absl::StatusOr<TcpConnection> made = ConnectToFirst(left, end);
+    if (!made.ok()) return why.ok() ? made.status() : why;
+    const absl::Duration took = absl::Now() - begun;
+    if (!server.credentials) return took;
+    // Each address that may be left gets its part of the time.
+    const absl::Duration share = (end - absl::Now()) / static_cast<int64_t>(left.size());
+    why = ProbeHandshake(server, made->socket, share);
+    if (why.ok()) return took;
+    if (!absl::IsUnavailable(why)) return why;
+    left.erase(std::find(left.begin(), left.end(), made->address));
+  }
+  return why;
 }
 
 absl::Status ProbeServerWith(ProbedServer server, const std::string& folder,
@@ -238,6 +262,28 @@ absl::Status ProbeServerWith(ProbedServer server, const std::string& folder,
     server.credentials = std::move(credentials);
   }
   return ProbeServer(server, patience).status();
+}
+
+absl::Status Looks::Take(const std::string& address, absl::FunctionRef<absl::Status()> look) {
+  constexpr absl::Duration kSlow = absl::Milliseconds(500);
+  constexpr absl::Duration kKept = absl::Minutes(1);
+  constexpr size_t kMostKept = 1024;
+  const absl::Time begun = absl::Now();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = slow_.find(address);
+    if (found != slow_.end() && begun < found->second.at + kKept) return found->second.status;
+    if (looking_) return absl::OkStatus();
+    looking_ = true;
+  }
+  absl::Status status = look();
+  const absl::Time ended = absl::Now();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  looking_ = false;
+  if (slow_.size() >= kMostKept) slow_.clear();
+  slow_.erase(address);
+  if (ended - begun >= kSlow) slow_[address] = {ended, status};
+  return status;
 }
 
 }  // namespace atolld

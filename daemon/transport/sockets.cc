@@ -11,14 +11,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <optional>
 #include <system_error>
+#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "compression/base/pasted.h"
 #include "compression/base/status_macros.h"
 #include "daemon/transport/connection_failure.h"
 
@@ -50,7 +56,7 @@ int PortOf(int fd) {
                    : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-// The errno, or 0 and the socket.
+// Returns 0 and the socket, or the errno.
 int ListenOnce(const sockaddr_storage& address, socklen_t length, Socket* out) {
   Socket made(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1, off = 0;
@@ -80,6 +86,8 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 Socket::~Socket() {
   if (fd_ >= 0) close(fd_);
 }
+
+void UseSystemResolver() { setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0); }
 
 absl::StatusOr<TcpAddresses> ResolveTcp(const std::string& address, bool to_listen) {
   const size_t colon = address.rfind(':');
@@ -143,7 +151,7 @@ absl::Status InUse(const std::string& address) {
       absl::StrCat("cannot listen on ", address, ": the address is in use"));
 }
 
-// False when the path does not fit.
+// Returns false if the path does not fit.
 bool UnixAddress(const std::string& address, sockaddr_un* out) {
   const absl::string_view path = absl::string_view(address).substr(std::strlen("unix:"));
   *out = {};
@@ -153,7 +161,7 @@ bool UnixAddress(const std::string& address, sockaddr_un* out) {
   return true;
 }
 
-// gRPC reads "unix:" targets as URIs, and lists of them with commas between.
+// gRPC reads "unix:" targets as URIs, and reads lists of them separated by commas.
 bool IsPlainTarget(absl::string_view address) {
   return std::all_of(address.begin(), address.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
@@ -178,7 +186,7 @@ absl::Status CannotListen(const std::string& address, int error) {
   if (error == EADDRNOTAVAIL) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen on ", address,
-                     ": it is no address of this machine; 0.0.0.0 is all that it has"));
+                     ": it is not an address of this machine; 0.0.0.0 is all that it has"));
   }
   const std::string text =
       absl::StrCat("cannot listen on ", address, ": ", std::generic_category().message(error));
@@ -231,7 +239,7 @@ absl::Status WhyNotBound(const std::string& address) {
 
 namespace {
 
-// Of ReachOf: every address of a machine, and those that lead back to it.
+// For ReachOf: every address of a machine, and the addresses that lead back to it.
 bool IsWildcardAddress(const addrinfo& one) {
   if (one.ai_family == AF_INET) return IsAnyV4(one);
   if (one.ai_family != AF_INET6) return false;
@@ -288,24 +296,192 @@ bool AwaitSocket(int fd, short events, absl::Time end) {
   return poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(left))) == 1;
 }
 
-absl::StatusOr<Socket> ConnectTcp(const std::string& address, absl::Time end) {
-  const absl::Duration patience = end - absl::Now();
-  ASSIGN_OR_RETURN(const TcpAddresses addresses, ResolveTcp(address, /*to_listen=*/false));
-  absl::Status why = ConnectionTimedOut(patience);
-  for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
-    Socket made(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (made.get() < 0) continue;
-    int error = 0;
-    if (connect(made.get(), one->ai_addr, one->ai_addrlen) != 0) error = errno;
-    if (error == EINPROGRESS) {
-      socklen_t length = sizeof error;
-      if (!AwaitSocket(made.get(), POLLOUT, end)) continue;
-      if (getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-    }
-    if (error == 0) return made;
-    why = ConnectionErrorOf(error);
+namespace {
+
+// RFC 8305's Connection Attempt Delay.
+constexpr absl::Duration kNextAttempt = absl::Milliseconds(250);
+
+// Returns a form such as "192.0.2.7:7070"; empty if it is not an address of the internet.
+std::string AsNumbers(const addrinfo& one) {
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  if (getnameinfo(one.ai_addr, one.ai_addrlen, host, sizeof host, port, sizeof port,
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "";
   }
-  return why;
+  return one.ai_family == AF_INET6 ? absl::StrCat("[", host, "]:", port)
+                                   : absl::StrCat(host, ":", port);
+}
+
+// The families take turns, beginning with the one that the system puts first (RFC 8305, section 4).
+std::vector<std::string> InTurns(const addrinfo* found) {
+  std::vector<std::string> first, second, turns;
+  const int family = found == nullptr ? AF_UNSPEC : found->ai_family;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    std::vector<std::string>& of_family = one->ai_family == family ? first : second;
+    const std::string numbers = AsNumbers(*one);
+    const bool known = std::find(of_family.begin(), of_family.end(), numbers) != of_family.end();
+    if (!numbers.empty() && !known) of_family.push_back(numbers);
+  }
+  for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
+    if (i < first.size()) turns.push_back(first[i]);
+    if (i < second.size()) turns.push_back(second[i]);
+  }
+  return turns;
+}
+
+absl::StatusOr<std::vector<std::string>> LookUp(const std::string& address) {
+  ASSIGN_OR_RETURN(const TcpAddresses found, ResolveTcp(address, /*to_listen=*/false));
+  return InTurns(found.get());
+}
+
+// A question to the system's name services, which may block without a limit.
+struct Lookup {
+  std::mutex mutex;
+  std::condition_variable answered;
+  std::optional<absl::StatusOr<std::vector<std::string>>> answer;  // guarded by mutex
+};
+
+// Makes connections side by side.
+class Race {
+ public:
+  Race(absl::Span<const std::string> addresses, absl::Time end)
+      : addresses_(addresses), end_(end), why_(ConnectionTimedOut(end - absl::Now())) {}
+
+  absl::StatusOr<TcpConnection> Run() {
+    absl::Time begin_next = absl::Now();
+    while (next_ < addresses_.size() || !attempts_.empty()) {
+      const absl::Time now = absl::Now();
+      if (next_ < addresses_.size() && now >= begin_next) {
+        const size_t before = attempts_.size();
+        if (Begin(addresses_[next_++])) return std::move(won_);
+        begin_next = attempts_.size() > before ? now + kNextAttempt : now;
+        continue;
+      }
+      if (now >= end_) break;
+      const size_t before = attempts_.size();
+      if (Await(next_ < addresses_.size() ? std::min(begin_next, end_) : end_)) {
+        return std::move(won_);
+      }
+      if (attempts_.size() < before) begin_next = now;
+    }
+    return why_;
+  }
+
+ private:
+  struct Attempt {
+    Socket socket;
+    std::string address;
+  };
+
+  // True: it is won at once.
+  bool Begin(const std::string& address) {
+    const absl::StatusOr<TcpAddresses> found = ResolveTcp(address, /*to_listen=*/false);
+    if (!found.ok()) return Fail(found.status());
+    const addrinfo& to = **found;
+    Socket made(socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (made.get() < 0) return Fail(ConnectionErrorOf(errno));
+    const int error = connect(made.get(), to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+    if (error != 0 && error != EINPROGRESS) return Fail(ConnectionErrorOf(error));
+    if (error == 0) {
+      won_ = {std::move(made), address};
+      return true;
+    }
+    attempts_.push_back({std::move(made), address});
+    return false;
+  }
+
+  // True: one is won. Those that have failed are gone.
+  bool Await(absl::Time until) {
+    std::vector<pollfd> watched;
+    for (const Attempt& one : attempts_) watched.push_back({one.socket.get(), POLLOUT, 0});
+    const absl::Duration left = std::max(until - absl::Now(), absl::ZeroDuration());
+    poll(watched.data(), watched.size(), static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+    for (size_t i = watched.size(); i-- > 0;) {
+      if (watched[i].revents == 0) continue;
+      int error = 0;
+      socklen_t length = sizeof error;
+      if (getsockopt(watched[i].fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+      if (error == 0) {
+        won_ = {std::move(attempts_[i].socket), attempts_[i].address};
+        return true;
+      }
+      Fail(ConnectionErrorOf(error));
+      attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return false;
+  }
+
+  // A machine that refuses is there. One whose network has no way to an address (IPv6 often) says
+  // less than silence does.
+  bool Fail(const absl::Status& why) {
+    const auto rank = [](const absl::Status& status) {
+      return absl::StartsWith(status.message(), "connection refused") ? 2
+             : absl::StartsWith(status.message(), "timed out")        ? 1
+                                                                      : 0;
+    };
+    if (!failed_ || rank(why) > rank(why_)) why_ = why;
+    failed_ = true;
+    return false;
+  }
+
+  const absl::Span<const std::string> addresses_;
+  const absl::Time end_;
+  size_t next_ = 0;  // of addresses_
+  std::vector<Attempt> attempts_;
+  TcpConnection won_;
+  absl::Status why_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+bool IsNumericAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return false;
+  const absl::string_view host = absl::string_view(address).substr(0, colon);
+  const bool bracketed = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
+  const std::string inside(bracketed ? host.substr(1, host.size() - 2) : host);
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(inside.c_str(), nullptr, &hints, &found) != 0) return false;
+  freeaddrinfo(found);
+  return true;
+}
+
+absl::StatusOr<std::vector<std::string>> FindAddresses(const std::string& address, absl::Time end) {
+  const std::string clean = CleanPasted(address);
+  if (IsNumericAddress(clean)) return LookUp(clean);
+  const absl::Duration patience = end - absl::Now();
+  const auto lookup = std::make_shared<Lookup>();
+  try {
+    std::thread([lookup, clean] {
+      absl::StatusOr<std::vector<std::string>> answer = LookUp(clean);
+      const std::lock_guard<std::mutex> lock(lookup->mutex);
+      lookup->answer = std::move(answer);
+      lookup->answered.notify_all();
+    }).detach();
+  } catch (const std::system_error&) {
+    return LookUp(clean);  // no thread is left
+  }
+  std::unique_lock<std::mutex> lock(lookup->mutex);
+  const bool answered = lookup->answered.wait_for(lock, absl::ToChronoMilliseconds(patience),
+                                                  [&] { return lookup->answer.has_value(); });
+  if (answered) return *lookup->answer;
+  return ConnectionError(
+      ConnectionFailure::kTimedOut,
+      absl::StrCat("no name server has answered in ", absl::FormatDuration(patience)));
+}
+
+absl::StatusOr<TcpConnection> ConnectToFirst(absl::Span<const std::string> addresses,
+                                             absl::Time end) {
+  return Race(addresses, end).Run();
+}
+
+absl::StatusOr<Socket> ConnectTcp(const std::string& address, absl::Time end) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> addresses, FindAddresses(address, end));
+  ASSIGN_OR_RETURN(TcpConnection made, ConnectToFirst(addresses, end));
+  return std::move(made.socket);
 }
 
 absl::StatusOr<absl::Duration> ProbeConnect(const std::string& address, absl::Duration patience) {

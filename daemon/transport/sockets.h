@@ -1,8 +1,8 @@
-// Sockets without gRPC: closed by themselves, bound or found by "host:port", and asked why an
-// address cannot be listened on or reached (gRPC only says that it did not work).
+// Sockets without gRPC: they close themselves, are bound or found by "host:port", and can find out
+// why an address cannot be listened on or reached (gRPC only says that it failed).
 //
-// The probes speak nothing of the protocol, so they need no credentials. Blocking where a name is
-// looked up or somebody is dialled. Any thread.
+// The probes send nothing of Atoll's protocol, so they need no credentials. The functions block
+// while a name is looked up or an address is dialled. They may be called from any thread.
 #pragma once
 
 #include <netdb.h>
@@ -15,10 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace atolld {
 
-// A descriptor, and whose it is to close.
+// Owns a file descriptor and closes it. -1 means that there is none.
 class Socket {
  public:
   explicit Socket(int fd = -1) : fd_(fd) {}
@@ -33,69 +34,101 @@ class Socket {
   int fd_;
 };
 
+// Makes gRPC look up names through the C library, as all other programs of this machine do. This
+// matters for etcd's servers, whose names gRPC looks up itself. Call it first in main.
+void UseSystemResolver();
+
 using TcpAddresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// Of "host:port", "[v6]:port"; `to_listen`: "*" and an empty host are every address of this
-// machine. INVALID_ARGUMENT: no such form. NOT_FOUND: the name is unknown. Neither names it.
+// Looks up "host:port" or "[v6]:port". With `to_listen`, "*" and an empty host mean every address
+// of this machine. Fails with INVALID_ARGUMENT if the form is wrong, with NOT_FOUND if the name is
+// unknown; neither error names the address.
 absl::StatusOr<TcpAddresses> ResolveTcp(const std::string& address, bool to_listen);
 
 struct TcpListeners {
-  std::vector<Socket> sockets;  // do not block; one for each address that the name has
-  int port = 0;                 // the system's choice where 0 was asked for
+  std::vector<Socket> sockets;  // non-blocking; one socket for each address of the name
+  int port = 0;                 // the port that the system chose if port 0 was asked for
 };
 
-// "0.0.0.0" is every address of this machine, those of IPv6 too where there are any. Errors as
-// Transport::Listen; each names the address.
+// Listens on the address; "0.0.0.0" means every address of this machine, including its IPv6
+// addresses. Fails with the errors of Transport::Listen; each message names the address.
 absl::StatusOr<TcpListeners> ListenTcp(const std::string& address);
 
 // -----------------------------------------------------------------------------------------------
 
-// FAILED_PRECONDITION if somebody answers on this "unix:/path", INVALID_ARGUMENT if gRPC would read
-// it as another; OK for every other address. A
-// socket file that nobody listens on is left over from a killed process and no obstacle.
+// Fails with FAILED_PRECONDITION if a process answers on this "unix:/path", and with
+// INVALID_ARGUMENT if the path cannot be used, if gRPC would read it as a different path, or if a
+// TCP address is not "host:port". Otherwise returns OK. A socket file on which no process listens
+// was left by a killed process and is accepted.
 absl::Status CheckListenAddress(const std::string& address);
 
-// Lets nobody but the owner connect to this "unix:/path", which is there.
+// Lets only the owner of the socket file connect to this "unix:/path", which must exist.
 absl::Status MakeSocketPrivate(const std::string& address);
 
-// Of a "unix:/path", after a failed attempt, so never OK: FAILED_PRECONDITION (in use),
-// PERMISSION_DENIED, INVALID_ARGUMENT (no address); each names it.
+// Explains why a "unix:/path" could not be bound. Call it after a failed attempt; it never returns
+// OK. Fails with FAILED_PRECONDITION if the path is in use, with PERMISSION_DENIED, or with
+// INVALID_ARGUMENT if it is not an address; each message names the address.
 absl::Status WhyNotBound(const std::string& address);
 
-// What an errno of socket, bind or listen means: FAILED_PRECONDITION (in use, or not an address of
-// this machine), PERMISSION_DENIED; it names the address.
+// Returns the error for the errno that socket(), bind() or listen() left: PERMISSION_DENIED, or
+// FAILED_PRECONDITION if the address is in use or does not belong to this machine. The message
+// names the address.
 absl::Status CannotListen(const std::string& address, int error);
 
 // -----------------------------------------------------------------------------------------------
 
-// Who can dial an address, as far as this machine sees; a name is looked up.
+// The machines that can dial an address, judged from this machine. ReachOf looks up a name.
 enum class AddressReach {
-  kWildcard,     // nobody: it is every address of a machine, which can only be listened on
-  kThisMachine,  // its own processes alone: loopback, or a Unix-domain socket
+  // No machine: the address means every address of a machine, and can only be listened on.
+  kWildcard,
+  kThisMachine,  // only processes of this machine: loopback, or a Unix-domain socket
   kBeyond,
-  kUnknown,  // the name is unknown here, or it is no address
+  kUnknown,  // the name is unknown on this machine, or the text is not an address
 };
 AddressReach ReachOf(const std::string& address);
 
-// This machine's own addresses (IPv4, numbers) where others may reach it: not loopback's.
+// Returns this machine's own IPv4 addresses, as numbers, except those of loopback.
 std::vector<std::string> OwnHosts();
 
 // -----------------------------------------------------------------------------------------------
 
-// Until the socket is ready for `events` (of poll). False: the time is over.
+// Waits until the socket is ready for `events` (see poll(2)). Returns false if `end` came first.
 bool AwaitSocket(int fd, short events, absl::Time end);
 
-// A connection that does not block. INVALID_ARGUMENT: no such form; else as ConnectionError, with
-// no address in it.
+// Returns all addresses of "host:port" as numbers ("192.0.2.7:7070", "[2001:db8::7]:7070"), each
+// once. They are found by getaddrinfo, as in other programs of this machine (DNS, /etc/hosts, mDNS
+// and any other source that is set up). IPv6 and IPv4 addresses alternate. A pasted address is
+// cleaned first. Fails with INVALID_ARGUMENT if the form is wrong, with NOT_FOUND if the name is
+// unknown, and with UNAVAILABLE if no name server has answered by `end`.
+absl::StatusOr<std::vector<std::string>> FindAddresses(const std::string& address, absl::Time end);
+
+// Returns true if the host of "host:port" is a number, which needs no name server.
+bool IsNumericAddress(const std::string& address);
+
+struct TcpConnection {
+  Socket socket;  // non-blocking
+  std::string address;
+};
+
+// Connects to whichever of these addresses answers first. They have the form that FindAddresses
+// returns. Each address is tried a quarter of a second after the one before it, or as soon as that
+// one has failed (RFC 8305), so an address that does not answer delays no other. Fails with the
+// error of ConnectionError that says most about the cause; the message names no address.
+absl::StatusOr<TcpConnection> ConnectToFirst(absl::Span<const std::string> addresses,
+                                             absl::Time end);
+
+// Finds the addresses of "host:port" and connects to the one that answers first. Fails with the
+// errors of FindAddresses and ConnectToFirst.
 absl::StatusOr<Socket> ConnectTcp(const std::string& address, absl::Time end);
 
-// Connects to "host:port" and hangs up. How long the connection took to make. Errors as ConnectTcp.
+// Connects to "host:port", closes the connection, and returns the time that it took to connect.
+// Fails with the errors of ConnectTcp.
 absl::StatusOr<absl::Duration> ProbeConnect(const std::string& address, absl::Duration patience);
 
-// Listens on `listen` for a moment, connects to `advertise`, and sees whether it has come back to
-// itself: whether what others would dial leads to this machine. `nonce` is said over the connection
-// and must be nobody else's. FAILED_PRECONDITION: `listen` cannot be listened on, or somebody else
-// answers at `advertise`; else as ProbeConnect.
+// Checks that an address that others would dial leads to this machine: listens on `listen` for a
+// moment, connects to `advertise`, and checks that the connection arrives. `nonce` is sent over the
+// connection and must be unique. Fails with FAILED_PRECONDITION if `listen` cannot be listened on
+// or if another program answers at `advertise`, and otherwise with the errors of ProbeConnect.
 absl::Status ProbeOwnAddress(const std::string& listen, const std::string& advertise,
                              const std::string& nonce, absl::Duration patience);
 

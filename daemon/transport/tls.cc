@@ -20,16 +20,16 @@
 namespace atolld {
 namespace {
 
-// Three small files; a renewal has a month.
+// Reading three small files costs little; a renewal has a month.
 constexpr unsigned kLookAgainSeconds = 5;
 
-// Certificates remembered: more than connections at a time.
+// The number of remembered certificates: more than connections at a time.
 constexpr size_t kMostRead = 1024;
 
 namespace tls = grpc::experimental;
 
-// Lets a handshake pass with this peer alone. That the certificate is the authority's and is of
-// the role's name was checked beside it.
+// Accepts a handshake only with this peer. gRPC checks separately that the authority signed the
+// certificate and that it has the role's name.
 class PeerVerifier final : public tls::ExternalCertificateVerifier {
  public:
   PeerVerifier(std::string peer, std::shared_ptr<RefusedKeys> refused)
@@ -47,7 +47,8 @@ class PeerVerifier final : public tls::ExternalCertificateVerifier {
 
  private:
   absl::Status Check(const std::vector<grpc::string_ref>& uris) const {
-    if (uris.size() != 1) return absl::UnauthenticatedError("whoever answers names no identity");
+    if (uris.size() != 1)
+      return absl::UnauthenticatedError("the process that answers names no identity");
     const absl::StatusOr<Identity> shown =
         ParseIdentityUri(absl::string_view(uris[0].data(), uris[0].size()));
     if (!shown.ok()) return absl::UnauthenticatedError(shown.status().message());
@@ -62,7 +63,7 @@ class PeerVerifier final : public tls::ExternalCertificateVerifier {
     if (!info.ok()) return absl::UnauthenticatedError(info.status().message());
     if (!refused_->Has(info->key_digest)) return absl::OkStatus();
     return absl::UnauthenticatedError(
-        absl::StrCat("whoever answers for peer ", peer_, " has a key that was revoked"));
+        absl::StrCat("the process that answers for peer ", peer_, " has a key that was revoked"));
   }
 
   const std::string peer_;

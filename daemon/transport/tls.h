@@ -1,9 +1,10 @@
-// Mutual TLS for gRPC, out of a folder of credentials (daemon/identity/credentials.h).
+// Mutual TLS for gRPC, from a folder of credentials (daemon/identity/credentials.h).
 //
-// Both ends show a certificate of the cluster's authority and check the other's chain and times in
-// the handshake, before HTTP/2. A dialler also demands the name of the role that it dials
-// (ServerName), and where it knows whom it dials, that one's identity. The folder is looked at
-// again every few seconds, so that a renewed certificate serves new connections. Any thread.
+// Both ends show a certificate that the run's authority signed. Each checks the other's chain and
+// validity times in the handshake, before HTTP/2. The dialling end also requires the name of the
+// role that it dials (see ServerName) and, if it dials a named peer, that peer's identity. The
+// folder is read again every few seconds, so that new connections use a renewed certificate.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -24,7 +25,8 @@ class ServerCredentials;
 
 namespace atolld {
 
-// Keys that a dialler refuses whatever their certificates say. Own synchronisation: any thread.
+// The keys of servers that this process refuses when it dials, even with valid certificates.
+// Thread-safe.
 class RefusedKeys {
  public:
   void Set(std::set<std::string> keys);
@@ -38,25 +40,27 @@ class RefusedKeys {
 struct TlsCredentials {
   std::string folder;
   std::shared_ptr<grpc::ChannelCredentials> channel;
-  // Of channels to this peer or aggregator alone: whoever else answers fails the handshake.
+  // Makes the credentials of channels to one peer or aggregator: the handshake with any other
+  // server fails.
   std::function<std::shared_ptr<grpc::ChannelCredentials>(const std::string& peer)> channel_to;
   std::shared_ptr<grpc::ServerCredentials> server;
-  std::shared_ptr<RefusedKeys> refused;  // by the channels to peers
+  std::shared_ptr<RefusedKeys> refused;  // the keys that the channels to peers refuse
 };
 
-// `folder` was loaded by LoadCredentials, which says what is wrong with it: here gRPC would only
-// fail every handshake.
+// `folder` must have been loaded by LoadCredentials before, because LoadCredentials reports what is
+// wrong with a folder. With a bad folder every handshake of gRPC would fail without a reason.
 TlsCredentials MakeTlsCredentials(const std::string& folder);
 
-// Who the other ends of accepted calls have proved to be. Own synchronisation: any thread.
+// Reads the identities that the other ends of accepted calls have proved. Thread-safe.
 class IdentityReader {
  public:
-  // UNAUTHENTICATED: the certificate that was shown names no identity of Atoll.
+  // Fails with UNAUTHENTICATED if the certificate that was shown names no identity of Atoll.
   absl::StatusOr<Identity> Read(const grpc::AuthContext& context);
 
  private:
   std::mutex mutex_;
-  // Guarded by mutex_: certificates read lately, since each call of a connection shows the same.
+  // Guarded by mutex_. The identities of the certificates read lately: all calls of a connection
+  // show the same certificate.
   std::map<std::string, Identity> read_;
 };
 

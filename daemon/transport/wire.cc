@@ -10,8 +10,8 @@
 namespace atolld {
 namespace {
 
-// When a call breaks, gRPC fails the server's read first and says that the call is cancelled a
-// moment later, on the same thread. An ended read counts as a half-close only when nothing has
+// When a call breaks, gRPC first fails the server's read and says a moment later, on the same
+// thread, that the call is cancelled. An ended read only counts as a half-close if nothing has
 // followed for this long.
 constexpr absl::Duration kHalfCloseDelay = absl::Milliseconds(20);
 
@@ -169,7 +169,7 @@ void Wire::Break(const absl::Status& status, bool gently) {
   BreakLocked(gently);
 }
 
-// Starts the next write, or the end when all is written.
+// Starts the next write, or ends the call when everything is written.
 void Wire::PumpLocked() {
   if (!started_ || over_ || writing_ || writes_broken_) return;
   if (!queue_.empty()) {

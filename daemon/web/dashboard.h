@@ -1,11 +1,11 @@
-// The dashboard: the page that shows a run in a browser, and the figures that it shows.
+// The dashboard: a page that shows a run in a browser, and the data that the page requests.
 //
-//   /             the page, which also serves /peer/ID; its script and style beside it
-//   /api/run      what the coordinator knows (RunBoard::RunJson)
-//   /api/rounds   rounds, from the version that ?from= names
-//   /api/events   the same as it changes, as text/event-stream
+//   /             the page, which is also served at /peer/ID, with its script and style
+//   /api/run      the state of the run as JSON (RunBoard::RunJson)
+//   /api/rounds   the rounds from version ?from= on, as JSON
+//   /api/events   the changes of the state as they happen, as text/event-stream
 //
-// The page's files lie in page/ and are part of the binary. Any thread.
+// The files of the page are in page/, and are embedded in the binary. Thread-safe.
 #pragma once
 
 #include "daemon/web/http_server.h"
@@ -13,7 +13,7 @@
 
 namespace atolld {
 
-// The board outlives the server.
+// Adds these paths to `server`. `board` must outlive the server.
 void ServeDashboard(HttpServer& server, const RunBoard& board);
 
 }  // namespace atolld

@@ -13,9 +13,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "compression/base/pasted.h"
 
 namespace atolld {
 namespace {
+
+// A token as UTF-16, with a byte order mark and an end of line.
+constexpr size_t kMostRead = 2 * (kLongestHttpToken + 3);
 
 using Sha256 = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
@@ -25,7 +29,7 @@ Sha256 DigestOf(absl::string_view text) {
   return digest;
 }
 
-// By their digests, so that the time does not tell the token's length either.
+// Compares their digests, so that the time does not reveal the token's length either.
 bool AreEqual(absl::string_view a, absl::string_view b) {
   const Sha256 first = DigestOf(a);
   const Sha256 second = DigestOf(b);
@@ -37,7 +41,7 @@ bool IsPort(absl::string_view text) {
          std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
 }
 
-// 127.0.0.0/8. Not "127.1": no browser sends it.
+// Returns true for 127.0.0.0/8, but not for "127.1", which no browser sends.
 bool IsLoopbackIpv4(absl::string_view host) {
   const std::vector<absl::string_view> parts = absl::StrSplit(host, '.');
   if (parts.size() != 4 || parts[0] != "127") return false;
@@ -47,7 +51,14 @@ bool IsLoopbackIpv4(absl::string_view host) {
   });
 }
 
-// What follows the name of a scheme, which is written in any case.
+constexpr absl::string_view kHeadEnd = "\r\n\r\n";
+
+// A library may take any line feed for the end of a line.
+absl::string_view FirstLine(absl::string_view line) {
+  return line.substr(0, line.find_first_of("\r\n"));
+}
+
+// Removes the name of a scheme, in any case of letters, from the front.
 bool ConsumeScheme(absl::string_view* header, absl::string_view scheme) {
   if (!absl::StartsWithIgnoreCase(*header, scheme)) return false;
   *header = absl::StripLeadingAsciiWhitespace(header->substr(scheme.size()));
@@ -73,7 +84,7 @@ bool IsLoopbackHost(absl::string_view host) {
 bool ShowsToken(absl::string_view authorization, absl::string_view token) {
   absl::string_view shown = authorization;
   if (ConsumeScheme(&shown, "Bearer ")) {
-    return AreEqual(absl::StripTrailingAsciiWhitespace(shown), token);
+    return AreEqual(CleanPasted(shown), token);
   }
   std::string decoded;
   if (!ConsumeScheme(&shown, "Basic ") ||
@@ -82,12 +93,13 @@ bool ShowsToken(absl::string_view authorization, absl::string_view token) {
   }
   const size_t colon = decoded.find(':');
   if (colon == std::string::npos) return false;
-  return AreEqual(absl::string_view(decoded).substr(colon + 1), token);
+  // The user has pasted it into the browser's form.
+  return AreEqual(CleanPasted(absl::string_view(decoded).substr(colon + 1)), token);
 }
 
 absl::StatusOr<std::string> ReadHttpToken(Files& files, const std::string& path) {
   const absl::StatusOr<bool> is_private = files.IsPrivate(path);
-  const absl::StatusOr<std::string> text = ReadFile(files, path, kLongestHttpToken + 2);
+  const absl::StatusOr<std::string> text = ReadFile(files, path, kMostRead);
   for (const absl::Status& read : {is_private.status(), text.status()}) {
     if (!read.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("[http] token_file: ", read.message()));
@@ -97,13 +109,31 @@ absl::StatusOr<std::string> ReadHttpToken(Files& files, const std::string& path)
     return absl::InvalidArgumentError(absl::StrCat(
         "[http] token_file: ", path, " can be read by others; `chmod 600` makes it yours alone"));
   }
-  const absl::string_view token = absl::StripSuffix(absl::StripSuffix(*text, "\n"), "\r");
+  const std::string token = CleanPasted(*text);
   const bool fits = token.size() >= kShortestHttpToken && token.size() <= kLongestHttpToken &&
                     std::all_of(token.begin(), token.end(), absl::ascii_isgraph);
-  if (fits) return std::string(token);
+  if (fits) return token;
   return absl::InvalidArgumentError(absl::StrCat(
       "[http] token_file: ", path, " must hold one line of ", kShortestHttpToken, " to ",
       kLongestHttpToken, " visible ASCII characters; `openssl rand -hex 32` draws one"));
+}
+
+size_t EndOfRequestHead(absl::string_view request) {
+  const size_t end = request.find(kHeadEnd);
+  return end == absl::string_view::npos ? end : end + kHeadEnd.size();
+}
+
+std::string PlainRequestHead(absl::string_view head) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(head, "\r\n");
+  std::string plain = absl::StrCat(FirstLine(lines.front()), "\r\n");
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const absl::string_view line = FirstLine(lines[i]);
+    const absl::string_view name = line.substr(0, line.find(':'));
+    for (const absl::string_view used : {"Host", "Authorization", "Last-Event-ID"}) {
+      if (absl::EqualsIgnoreCase(name, used)) absl::StrAppend(&plain, line, "\r\n");
+    }
+  }
+  return plain + "\r\n";
 }
 
 std::vector<std::pair<std::string, std::string>> SecurityHeaders() {

@@ -27,7 +27,7 @@ absl::Status Unfit(absl::string_view key, const std::string& path) {
       absl::StrCat("[http] ", key, ": ", path, ": ", reason == nullptr ? "unreadable" : reason));
 }
 
-// One handshake, one answer: no session is ever resumed, so none is kept.
+// One handshake serves one answer: no session is ever resumed, so none is kept.
 void KeepNothing(SSL_CTX* context) {
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context, 0);

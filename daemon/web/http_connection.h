@@ -1,9 +1,10 @@
-// HttpConnection: one accepted connection of the HTTP port, in plain text or with TLS, on which no
-// read and no write can take longer than its share of time.
+// HttpConnection: one accepted connection of the HTTP port, in plain text or with TLS. Each read
+// and write has a time limit.
 //
-// The whole request, the TLS handshake included, must come within a fixed time and a fixed number
-// of bytes; an answer must be taken at a least rate. So whoever is slow loses its own connection
-// and holds up a thread for seconds at most. One thread, but for Interrupt.
+// The whole request, including the TLS handshake, must arrive within a fixed time and a fixed
+// number of bytes, and the client must read the answer at a minimum rate. A slow client therefore
+// loses its own connection and occupies a thread for only a few seconds. Used by one thread, except
+// for Interrupt.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -25,8 +26,9 @@ struct FreeTlsContext {
 };
 using TlsContext = std::unique_ptr<SSL_CTX, FreeTlsContext>;
 
-// For a server with this certificate (its authority's may follow it in the file) and this key, both
-// in PEM. INVALID_ARGUMENT names the file that does not fit.
+// Makes the TLS context of a server with this certificate and this key, which are files in PEM. The
+// authority's certificate may follow the server's in the first file. Fails with INVALID_ARGUMENT if
+// a file is wrong; the message names it.
 absl::StatusOr<TlsContext> MakeHttpTls(const std::string& certificate, const std::string& key);
 
 class HttpConnection {
@@ -34,27 +36,30 @@ class HttpConnection {
   struct Limits {
     absl::Duration request_time = absl::Seconds(5);
     size_t request_bytes = size_t{16} << 10;
-    absl::Duration write_time = absl::Seconds(10);  // beside what its size takes
+    // The time limit for writing an answer, to which the time for its size is added.
+    absl::Duration write_time = absl::Seconds(10);
     double least_bytes_per_second = 16 << 10;
   };
 
-  // Owns `fd`. `tls` (null: plain text) outlives it. `now`: a monotonic clock, any thread.
+  // Takes ownership of `fd`. `tls` must outlive this object; null means plain text. `now` is a
+  // monotonic clock that may be called from any thread.
   HttpConnection(int fd, SSL_CTX* tls, const Limits& limits, std::function<absl::Time()> now);
-  ~HttpConnection();  // closes
+  ~HttpConnection();  // Closes the connection.
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
-  bool Open();  // the TLS handshake; before the rest
+  bool Open();  // Makes the TLS handshake. Call it first.
 
-  // The number of bytes read, at least 1; 0 at the end; -1: failed, too late, or too many.
+  // Returns the number of bytes read, at least 1; 0 at the end of the input; -1 if reading failed,
+  // or if the request took too long or is too long.
   ssize_t Read(char* out, size_t size);
 
-  // Writes all of it. False: failed, or the reader does not take it.
+  // Writes all bytes. Returns false if that failed or the client does not read them in time.
   bool Write(const char* bytes, size_t size);
 
-  bool Gone() const;  // the other end has closed, or the connection has failed
+  bool Gone() const;  // Returns true if the client has closed the connection or it has failed.
 
-  void Interrupt();  // any thread: what waits, and what comes later, fails
+  void Interrupt();  // Makes the call under way and all later calls fail. Thread-safe.
 
   int fd() const { return fd_; }
 

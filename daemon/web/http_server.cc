@@ -8,7 +8,10 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -26,11 +29,13 @@
 namespace atolld {
 namespace {
 
-// A stream looks up this often: for its reader's end, and for the server's.
+// A stream checks this often whether its reader or the server has ended.
 constexpr absl::Duration kStreamPatience = absl::Milliseconds(250);
 
-// What httplib reads a request from and writes its answer to. Later versions of it have more
-// methods than Debian 12's; they are here without `override`, so that both take this class.
+// The stream from which httplib reads a request and to which it writes its answer. It gets the
+// request's head in the form of PlainRequestHead, so that httplib's parsers do not see what this
+// port has no use for. Later versions of httplib have more methods than Debian 12's; they are
+// declared without `override`, so that both versions accept this class.
 class ConnectionStream final : public httplib::Stream {
  public:
   explicit ConnectionStream(HttpConnection& connection) : connection_(connection) {}
@@ -41,7 +46,13 @@ class ConnectionStream final : public httplib::Stream {
   bool wait_writable() const { return !connection_.Gone(); }
   time_t duration() const { return 0; }
 
-  ssize_t read(char* out, size_t size) override { return connection_.Read(out, size); }
+  ssize_t read(char* out, size_t size) override {
+    if (!head_) head_ = ReadHead();
+    const size_t given = std::min(size, head_->size() - given_);
+    std::copy_n(head_->data() + given_, given, out);
+    given_ += given;
+    return static_cast<ssize_t>(given);  // 0: no request has a body
+  }
   ssize_t write(const char* bytes, size_t size) override {
     return connection_.Write(bytes, size) ? static_cast<ssize_t>(size) : -1;
   }
@@ -50,11 +61,26 @@ class ConnectionStream final : public httplib::Stream {
   socket_t socket() const override { return connection_.fd(); }
 
  private:
+  // Returns nothing if none came whole.
+  std::string ReadHead() {
+    std::string head;
+    char bytes[1024];
+    while (true) {
+      const size_t end = EndOfRequestHead(head);
+      if (end != std::string::npos) return PlainRequestHead(head.substr(0, end));
+      const ssize_t got = connection_.Read(bytes, sizeof bytes);
+      if (got <= 0) return "";
+      head.append(bytes, static_cast<size_t>(got));
+    }
+  }
+
   HttpConnection& connection_;
+  std::optional<std::string> head_;
+  size_t given_ = 0;
 };
 
-// As many threads as connections have been open at once, up to a limit. Above it, the thread that
-// accepts waits, and with it whoever connects.
+// Has as many threads as connections have been open at once, up to a limit. At the limit, the
+// thread that accepts waits, and with it the new connections.
 class BoundedThreads final : public httplib::TaskQueue {
  public:
   explicit BoundedThreads(size_t most) : most_(most) {}
@@ -83,8 +109,17 @@ class BoundedThreads final : public httplib::TaskQueue {
     changed_.wait(lock, [this] { return busy_ < most_ || ending_; });
     ++busy_;
     work_.push_back(std::move(work));
-    if (busy_ > threads_.size()) threads_.emplace_back([this] { Work(); });
+    if (busy_ > threads_.size()) AddThread();
     changed_.notify_all();
+  }
+
+  // Where the system refuses another thread, those that there are take the work in turn.
+  void AddThread() {
+    try {
+      threads_.emplace_back([this] { Work(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;
+    }
   }
 
   void Work() {
@@ -148,7 +183,7 @@ struct HttpPage {
   HttpServer::EventSource events;  // in place of a body
 };
 
-// Who may come in, as it is now.
+// The present rules of access.
 struct HttpGate {
   TlsContext tls;  // null: plain text
   std::string token;
@@ -170,7 +205,8 @@ absl::StatusOr<std::shared_ptr<const HttpGate>> MakeGate(
   return gate;
 }
 
-// httplib parses requests and forms answers; connections, threads and what is served are ours.
+// httplib parses requests and forms answers; this server has its own connections, threads and
+// pages.
 class PageServer final : public httplib::Server {
  public:
   PageServer(HttpServer::Options options, std::shared_ptr<const HttpGate> gate)
@@ -178,7 +214,7 @@ class PageServer final : public httplib::Server {
     CHECK(options_.streams < options_.threads);
     new_task_queue = [this] { return new BoundedThreads(options_.threads); };
     set_socket_options([](socket_t listener) {
-      // Not SO_REUSEPORT, which would let two coordinators share a port.
+      // SO_REUSEPORT would let two coordinators share a port.
       const int on = 1;
       setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     });
@@ -282,12 +318,7 @@ class PageServer final : public httplib::Server {
     });
     if (!connection.Open()) return false;
     ConnectionStream stream(connection);
-    return Process(&PageServer::process_request, stream, [](httplib::Request& request) {
-      // Parts cost more than the whole, and compressing costs more than a local line.
-      request.ranges.clear();
-      request.headers.erase("Range");
-      request.headers.erase("Accept-Encoding");
-    });
+    return Process(&PageServer::process_request, stream, nullptr);
   }
 
   void Serve(const httplib::Request& request, httplib::Response& response) {
@@ -342,7 +373,7 @@ class PageServer final : public httplib::Server {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!head && streams_ == options_.streams) {
         response.set_header("Retry-After", "5");
-        return SetText(response, 503, "Too many browsers look on already");
+        return SetText(response, 503, "Too many browsers are watching already");
       }
       if (!head) ++streams_;
     }

@@ -1,12 +1,12 @@
-// HttpServer: the port for browsers and Prometheus. It shows, and takes no order: GET and HEAD
-// alone.
+// HttpServer: the port for browsers and Prometheus. It only shows data, and answers only GET and
+// HEAD.
 //
-// Each connection carries one request, on a thread of a bounded pool; while all are busy, new
-// connections wait in the kernel. A stream of events keeps its thread for as long as its reader is
-// there, so fewer streams than threads are let in, and pages are served beside any number of them.
-// What a slow reader can hold is in http_connection.h, who may read in http_access.h. On loopback a
-// Host header with another name than loopback's is refused. Bodies are made on the pool's threads,
-// several at a time. All methods: any thread.
+// Each connection carries one request, which is served on a thread of a bounded pool. While all
+// threads are busy, new connections wait in the kernel. A stream of events occupies its thread as
+// long as its reader is connected; the number of streams is limited to less than the number of
+// threads, so that pages can always be served. http_connection.h limits the time of slow readers,
+// and http_access.h decides which requests are answered. Bodies are made on the pool's threads,
+// several at a time. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,56 +25,59 @@
 namespace atolld {
 
 struct HttpRequest {
-  std::string path;                               // decoded, without the query
-  std::map<std::string, std::string> parameters;  // of the query, decoded
-  std::string last_event_id;                      // of a browser that comes back to a stream
+  std::string path;                               // The path, decoded and without the query.
+  std::map<std::string, std::string> parameters;  // The parameters of the query, decoded.
+  std::string last_event_id;  // The header of a browser that reconnects to a stream of events.
 };
 
-// One reader's way through a stream of events. One thread.
+// One reader's position in a stream of events. Used by one thread.
 class HttpEvents {
  public:
   virtual ~HttpEvents() = default;
-  // What to send next, in the form of text/event-stream, as soon as there is something; empty:
-  // nothing has come within `patience`. None: the stream is over.
+  // Returns the next text to send, in the format text/event-stream, as soon as there is one.
+  // Returns an empty text if there is none within `patience`, and nullopt if the stream has ended.
   virtual std::optional<std::string> Next(absl::Duration patience) = 0;
 };
 
 class HttpServer {
  public:
   struct Access {
-    std::string certificate, key;  // files in PEM; both empty: plain text
-    std::string token;             // to be shown with each request; empty: none is asked for
+    std::string certificate, key;  // Files in PEM; if both are empty, the port uses plain text.
+    std::string token;  // The token that each request must contain; if empty, no token is needed.
   };
   struct Options {
-    // "host:port", tried in turn until one is free. Port 0: the system chooses.
+    // Addresses "host:port", of which the first free one is used. With port 0 the system chooses
+    // the port.
     std::vector<std::string> addresses;
     Access access;
-    std::function<absl::Time()> now;  // monotonic, any thread
+    std::function<absl::Time()> now;  // A monotonic clock that may be called from any thread.
     size_t threads = 32;
-    size_t streams = 16;  // of events, at a time; fewer than threads
+    size_t streams = 16;  // The most streams of events at a time; fewer than `threads`.
     HttpConnection::Limits limits;
   };
   using Body = std::function<std::string(const HttpRequest&)>;
   using EventSource = std::function<std::unique_ptr<HttpEvents>(const HttpRequest&)>;
 
-  // FAILED_PRECONDITION: no address is free. INVALID_ARGUMENT: certificate and key do not fit; an
-  // address is not on loopback, and certificate or token is missing.
+  // Fails with FAILED_PRECONDITION if no address is free; with INVALID_ARGUMENT if the certificate
+  // and the key do not match, or if an address is not on loopback and the certificate or the token
+  // is missing.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Options options);
 
-  ~HttpServer();  // ends all connections; returns within a moment
+  ~HttpServer();  // Ends all connections at once.
 
-  // Serves `path` ("/metrics"); one that ends in "/*" serves all below it. `body` may run until the
-  // server is destroyed.
+  // Serves a page at `path`, for example "/metrics". A path that ends in "/*" includes everything
+  // below it. `body` may be called until the server is destroyed.
   void AddPage(const std::string& path, const std::string& content_type, Body body);
   void AddEvents(const std::string& path, EventSource source);
 
-  // New connections get this certificate, read again from its file, and requests show this token.
-  // Whoever was let in by another token is cut off. Errors as Start, and FAILED_PRECONDITION: TLS
-  // would begin or end, which changes the address; nothing has changed then. Blocking.
+  // Uses this certificate, which is read again from its file, for new connections, and this token
+  // for all requests. Readers that were admitted with another token are disconnected. Fails with
+  // the errors of Start. Fails with FAILED_PRECONDITION, and changes nothing, if this would turn
+  // TLS on or off, because the address would change. Blocks.
   absl::Status SetAccess(const Access& access);
 
-  std::string address() const;  // "127.0.0.1:7080", with the port that it listens on
-  std::string url() const;      // "http://127.0.0.1:7080/"
+  std::string address() const;  // For example "127.0.0.1:7080", with the port on which it listens.
+  std::string url() const;      // For example "http://127.0.0.1:7080/".
 
  private:
   struct State;

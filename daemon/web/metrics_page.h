@@ -1,7 +1,7 @@
-// /metrics, which Prometheus reads: of a coordinator, and of a peer's daemon.
+// Serves /metrics, which Prometheus reads, for a coordinator and for a peer's daemon.
 //
-// Texts are made by the server's threads, and only when they are asked for; what they show is kept
-// where any thread may read it.
+// The text is made on the server's threads for each request, from data that may be read on any
+// thread.
 #pragma once
 
 #include <functional>
@@ -16,15 +16,16 @@
 
 namespace atolld {
 
-// What a peer's loop last said of the daemon, once a second. Loop thread, but for newest().
+// Keeps the newest figures of a peer's daemon, which are taken on its loop once a second. Used on
+// the loop thread, except for newest().
 class DaemonBoard {
  public:
   static constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 
-  // `figures` is asked on the loop, at once and then again and again.
+  // `figures` is called on the loop, at once and then every kBetweenLooks.
   DaemonBoard(Executor& executor, std::function<DaemonFigures()> figures);
 
-  DaemonFigures newest() const;  // any thread
+  DaemonFigures newest() const;  // Thread-safe.
 
  private:
   void Look();
@@ -39,8 +40,8 @@ class DaemonBoard {
   CallbackGuard guard_;
 };
 
-// `run`: the status with its newest round and evaluation; any thread calls it. What is named here
-// outlives the server.
+// `run` returns the status with its newest round and evaluation, and may be called on any thread.
+// All arguments must outlive the server.
 void ServeRunMetrics(HttpServer& server, std::function<v1::RunStatus()> run,
                      const ProcessSampler& process);
 void ServeDaemonMetrics(HttpServer& server, const DaemonBoard& daemon,

@@ -1,4 +1,4 @@
-// The files of the dashboard's page, which the build puts into the binary (EmbedPage.cmake).
+// The files of the dashboard's page, which the build embeds in the binary (EmbedPage.cmake).
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -7,7 +7,7 @@
 namespace atolld {
 
 struct PageFile {
-  absl::string_view path;  // "/page.css"
+  absl::string_view path;  // For example "/page.css".
   absl::string_view content_type;
   absl::string_view bytes;
 };

@@ -19,18 +19,18 @@ namespace {
 constexpr size_t kEventsOnBoard = 200;  // as many as the coordinator keeps
 
 // A chart has fewer points than this. Of a longer history a reader gets all of the newest rounds
-// and every so-manieth of the others.
+// and every n-th of the others.
 constexpr size_t kMostRoundsAtOnce = 4000;
 
 constexpr absl::Duration kBetweenEvents = absl::Milliseconds(250);
-// A status of a thousand peers has a megabyte: such ones come less often.
+// A status of a thousand peers has a megabyte, so such statuses come less often.
 constexpr double kEventBytesPerSecond = 1 << 20;
 // How often a reader is told that there is nothing new.
 constexpr absl::Duration kBetweenBeats = absl::Seconds(1);
 
 }  // namespace
 
-// A reader that is ahead of its status waits, one that is behind gets all at once.
+// A reader that is ahead of its status waits; one that is behind gets everything at once.
 class BoardEvents final : public HttpEvents {
  public:
   BoardEvents(const RunBoard& board, const RunBoard::Place& place) : board_(board), place_(place) {}

@@ -1,10 +1,10 @@
-// RunBoard: what is known of the run now, for whoever asks over HTTP.
+// RunBoard: the newest state of the run, for readers over HTTP.
 //
-// The coordinator's loop puts statuses on it; threads of the HTTP server read from it. The loop
-// never waits for a reader: a status is kept as it came, and its JSON is made by the first reader
-// that wants it. A reader of events first gets the whole run and then what is new to it; the id of
-// each event says what its reader has, so that a browser goes on after its line broke. After a
-// restart of the coordinator it gets everything again. Any thread.
+// The coordinator's loop stores statuses in it, and threads of the HTTP server read them. The loop
+// does not make any JSON; readers do. A reader of events first gets the whole run, and then only
+// the news. The id of each event says which part of the run its reader has, so that a browser can
+// continue after its connection has broken. After a restart of the coordinator a reader gets the
+// whole run again. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -26,49 +26,53 @@ namespace atolld {
 
 class RunBoard {
  public:
-  // `life`: a number that no earlier board of this run had. `now`: a monotonic clock, any thread.
+  // `life` is a number that no earlier board of this run has used. `now` is a monotonic clock that
+  // may be called from any thread.
   RunBoard(uint64_t life, std::function<absl::Time()> now);
 
-  // A status as WatchRun sends them: rounds, evaluations and events that are new, all else as it
-  // is.
+  // Stores a status in the form of WatchRun, which has only the new rounds, evaluations and events,
+  // and everything else in full.
   void Take(const v1::RunStatus& news);
 
-  // The newest status, with the newest round and the newest evaluation.
+  // Returns the newest status, with the newest round and the newest evaluation.
   v1::RunStatus Newest() const;
 
-  // As `atoll run show --json`, with the last rounds and all events that are kept; an object
-  // without keys before the first status.
+  // Returns the same JSON as `atoll run show --json`, with the last rounds and all events that are
+  // kept. Before the first status, returns an object without keys.
   std::string RunJson() const;
 
-  // An array of rounds as in RunJson, from this version on, kRoundsAPage of them.
+  // Returns a JSON array of at most kRoundsAPage rounds from version `from` on, in the form of
+  // RunJson.
   static constexpr size_t kRoundsAPage = 1000;
   std::string RoundsJson(uint64_t from) const;
 
-  // `last_id`: of the last event that the reader has; empty or of another life: it has none. The
-  // board outlives what it returns.
+  // Returns a stream of events for a reader. `last_id` is the id of the last event that the reader
+  // has. If it is empty or comes from a board with another `life`, the reader gets the whole run.
+  // The board must outlive the returned object.
   std::unique_ptr<HttpEvents> Follow(const std::string& last_id) const;
 
  private:
   friend class BoardEvents;
 
-  // What a reader has: the newest version of which it has the round, and so on.
+  // The part of the run that a reader already has. `round` is the newest version whose round it
+  // has.
   struct Place {
     uint64_t round = 0;
-    uint64_t evaluation = 0;  // 1 + its version
-    uint64_t event = 0;       // how many
-    uint64_t status = 0;      // the number of the status; not part of an id
+    uint64_t evaluation = 0;  // 1 + the version of the newest evaluation.
+    uint64_t event = 0;       // The number of events.
+    uint64_t status = 0;      // The number of the status; it is not part of an id.
   };
   struct News {
-    std::string text;  // one event; empty: nothing is new
+    std::string text;  // The text of one event; empty if there is no news.
     size_t bytes = 0;
-    absl::Time taken;  // when the status came
+    absl::Time taken;  // The time at which the status was stored.
   };
 
   std::string IdOf(const Place& place) const;
   std::optional<Place> PlaceOf(absl::string_view id) const;
-  // Waits for a status after the reader's, at most `patience`, and moves `place` on.
+  // Waits at most `patience` for a status that the reader does not have, and updates `place`.
   News NewsSince(Place* place, absl::Duration patience) const;
-  void AddRounds(uint64_t after, v1::RunStatus* status) const;  // mutex_ is held
+  void AddRounds(uint64_t after, v1::RunStatus* status) const;  // The caller holds mutex_.
   void AddRest(const Place& after, v1::RunStatus* status) const;
 
   const uint64_t life_;
@@ -76,13 +80,13 @@ class RunBoard {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   // Guarded by mutex_.
-  v1::RunStatus newest_;  // without rounds, evaluations and events
+  v1::RunStatus newest_;  // The newest status, without rounds, evaluations and events.
   uint64_t statuses_ = 0;
   absl::Time taken_;
   std::map<uint64_t, v1::RoundRecord> rounds_;
   std::map<uint64_t, v1::EvaluationRecord> evaluations_;
-  std::deque<std::string> events_;  // the newest
-  uint64_t first_event_ = 0;        // number of events_.front()
+  std::deque<std::string> events_;  // The newest events.
+  uint64_t first_event_ = 0;        // The number of events_.front().
 };
 
 }  // namespace atolld

@@ -10,7 +10,7 @@
 namespace atolld {
 namespace {
 
-// The same bitmap counted over those that stay.
+// Returns the same bitmap with only the bits of the contributors that stay.
 std::string Compact(const std::string& bitmap, const std::vector<bool>& stays) {
   std::string out;
   size_t bit = 0;

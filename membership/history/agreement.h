@@ -1,4 +1,5 @@
-// From an agreed exchange to the header of its entry. Pure functions.
+// Makes the header of an entry from the exchange that its voters have agreed on. Pure. May be
+// called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +13,49 @@
 
 namespace atolld {
 
-// By how much an update may be scaled: up, where a run brings all to the same number of inner
-// steps, as far as these may differ.
+// The largest factor by which an update may be scaled up. A run that brings all updates to the same
+// number of inner steps scales some of them up, so the numbers of steps may differ by at most this
+// factor.
 inline constexpr float kLargestUpdateScale = 65536;
 
 struct HeaderTerms {
   const v1::RunSpec& spec;
-  absl::Span<const v1::Scalar> scalars;  // of the outer rule, ascending by name
+  absl::Span<const v1::Scalar> scalars;  // the outer rule's scalars, ascending by name
   std::string previous_header_digest;
-  // What each contributor's update was trained on: what this entry spends.
+  // Returns the samples on which a contributor's update was trained, which this entry spends.
   std::function<std::vector<v1::SampleRange>(const std::string& peer)> samples;
-  std::string audit_nonce = "";  // of the plan's commitment; empty: no audit
-  // Whose weighted mean an update is; 0: one party's own. null: each is
+  // The nonce to which the plan has committed; empty if there is no audit.
+  std::string audit_nonce = "";
+  // Returns the number of parties whose weighted mean an update is, or 0 if it is the update of a
+  // single party. If null, every update is that of a single party.
   std::function<uint32_t(const std::string& peer)> parties = nullptr;
-  uint64_t run_parties = 0;  // all that the run has; read where it has control variates
-  // Entries that each one's update has missed; null: none has. Read where ages count.
+  // The number of all parties of the run; used only if the run has control variates.
+  uint64_t run_parties = 0;
+  // Returns the number of entries that an update has missed. If null, no update has missed an
+  // entry. Used only in modes that count ages.
   std::function<uint32_t(const std::string& peer)> age = nullptr;
-  double squared_mean = 0;                    // of the payload, as votes tell it; 0: nobody does
-  const v1::EntryHeader* previous = nullptr;  // null: there is none
-  // The state that an update was formed against; null: each against the one before the entry
+  // The squared length of the payload's mean according to the votes; 0 if no vote reports it.
+  double squared_mean = 0;
+  const v1::EntryHeader* previous = nullptr;  // the previous header; null if there is none
+  // Returns the version of the state against which an update was formed. If null, each update was
+  // formed against the state before the entry.
   std::function<uint64_t(const std::string& peer)> base = nullptr;
-  // Whether its update was in the run's slow_codec; null: none was
+  // Returns true if a peer's update was in the run's slow_codec. If null, no update was.
   std::function<bool(const std::string& peer)> slow_codec = nullptr;
 };
 
-// Whether the plan's updates are measured from the mean of the entry before; they are not where the
-// rule has no centre, or somebody does not hold it: it is zeros then.
+// Returns true if the plan's updates are measured from the mean of the entry before. Returns false
+// if the rule has no centre, or if a peer does not hold that mean; the centre is then zero.
 bool FromCentre(const v1::Plan& plan);
 
-// The header of entry plan.version(), unsigned. Contributors whose chunks all came too late (their
-// bit is in no bitmap) are not named, and the bitmaps count without them: who is named is included
-// in at least one chunk.
+// Returns the header of entry plan.version(), unsigned. A contributor whose chunks all came too
+// late is in no bitmap of the vote. The header does not name it and its bitmaps have no bit for it,
+// so every contributor that the header names is included in at least one chunk.
 v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
                            const v1::Vote& agreement);
 
-// The contributors of the plan that the vote's bitmaps include somewhere, in the plan's order.
+// Returns, in the plan's order, whether each contributor of the plan is in any of the vote's
+// bitmaps.
 std::vector<bool> Included(const v1::Plan& plan, const v1::Vote& agreement);
 
 }  // namespace atolld

@@ -1,4 +1,5 @@
-// Bitmaps of contributors as they travel: bit i is byte i / 8, bit i % 8. Pure functions.
+// Bitmaps of contributors in their wire format: bit i of a bitmap is bit i % 8 of byte i / 8. Pure.
+// May be called from any thread.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +26,15 @@ inline void ClearBit(std::string* bitmap, size_t i) {
 
 inline size_t BitmapBytes(size_t bits) { return (bits + 7) / 8; }
 
-// Of the right length for `bits`, at least one bit set, none beyond.
+// Returns true if the bitmap has the right length for `bits` bits, has at least one bit set, and
+// has no bit set beyond them.
 inline bool ValidBitmap(absl::string_view bitmap, size_t bits) {
   if (bitmap.size() != BitmapBytes(bits)) return false;
   const bool beyond = bits % 8 != 0 && (static_cast<uint8_t>(bitmap.back()) >> (bits % 8)) != 0;
   return !beyond && bitmap.find_first_not_of('\0') != absl::string_view::npos;
 }
 
-// Do they share a bit?
+// Returns true if a bit is set in both bitmaps.
 inline bool Overlap(absl::string_view a, absl::string_view b) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
     if ((static_cast<uint8_t>(a[i]) & static_cast<uint8_t>(b[i])) != 0) return true;
@@ -40,7 +42,7 @@ inline bool Overlap(absl::string_view a, absl::string_view b) {
   return false;
 }
 
-// Sets the bits of `more` in `bitmap`; both are of one length.
+// Sets the bits of `more` in `bitmap`. Both must have the same length.
 inline void UniteBits(absl::string_view more, std::string* bitmap) {
   for (size_t i = 0; i < bitmap->size() && i < more.size(); ++i) {
     (*bitmap)[i] =
@@ -48,7 +50,7 @@ inline void UniteBits(absl::string_view more, std::string* bitmap) {
   }
 }
 
-// Clears the bits of `less` in `bitmap`; both are of one length.
+// Clears the bits of `less` in `bitmap`. Both must have the same length.
 inline void RemoveBits(absl::string_view less, std::string* bitmap) {
   for (size_t i = 0; i < bitmap->size() && i < less.size(); ++i) {
     (*bitmap)[i] =
@@ -56,7 +58,7 @@ inline void RemoveBits(absl::string_view less, std::string* bitmap) {
   }
 }
 
-// Has `whole` every bit of `part`?
+// Returns true if `whole` has every bit of `part`.
 inline bool Contains(absl::string_view whole, absl::string_view part) {
   for (size_t i = 0; i < part.size(); ++i) {
     const uint8_t there = i < whole.size() ? static_cast<uint8_t>(whole[i]) : uint8_t{0};
@@ -71,14 +73,15 @@ inline size_t CountBits(absl::string_view bitmap) {
   return count;
 }
 
-// Position of the lowest bit that is set; the number of bits if none is.
+// Returns the position of the lowest bit that is set, or the number of bits if no bit is set.
 inline size_t LowestBit(absl::string_view bitmap) {
   size_t i = 8 * std::min(bitmap.find_first_not_of('\0'), bitmap.size());
   while (i < bitmap.size() * 8 && !BitAt(bitmap, i)) ++i;
   return i;
 }
 
-// Are they sets of some of `whole`, which is valid for `bits`: disjoint, ascending by lowest bit?
+// Returns true if the parts are disjoint subsets of `whole`, in ascending order of their lowest
+// bits. `whole` must be valid for `bits` bits.
 template <typename Bitmaps>
 bool ValidParts(const Bitmaps& parts, absl::string_view whole, size_t bits) {
   std::string seen(BitmapBytes(bits), '\0');
@@ -93,7 +96,7 @@ bool ValidParts(const Bitmaps& parts, absl::string_view whole, size_t bits) {
   return true;
 }
 
-// A bitmap of so many bits in which one is set.
+// Returns a bitmap of `bits` bits in which only `bit` is set.
 inline std::string SingleBit(size_t bits, uint32_t bit) {
   std::string bitmap(BitmapBytes(bits), '\0');
   SetBit(&bitmap, bit);

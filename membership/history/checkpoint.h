@@ -1,9 +1,11 @@
-// What is left of old headers once they have been checked: HistorySummary, and the checkpoint that
-// keeps it in a coordinator's store, so that a start reads the newest headers alone.
+// The part of old headers that is kept once they have been checked (HistorySummary), and the
+// checkpoint in which the coordinator stores it, so that at a start it needs to read only the
+// newest headers.
 //
-// Law: a checkpoint carries a proof over all that it says and over the run's genesis: a signature
-// by the history key, or, in a run without one, the digest itself. One that does not fit is worth
-// nothing, and every header is checked again. Pure; one thread.
+// Law: a checkpoint carries a proof over everything in it and over the run's genesis. The proof is
+// a signature by the history key or, in a run without one, the digest itself. If a checkpoint's
+// proof is wrong, the checkpoint is not used and every header is checked again. Pure. Used by one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,7 @@
 
 namespace atolld {
 
-// What one peer has contributed.
+// The total contribution of one peer.
 struct ContributorSum {
   std::string peer;
   uint64_t rounds = 0;
@@ -28,73 +30,85 @@ struct ContributorSum {
   uint64_t steps = 0;
   uint64_t first_version = 0;
   uint64_t last_version = 0;
-  double shares = 0;  // of the means, added up in the order of the headers (MeanShares)
+  // The sum of the peer's shares of the means (see MeanShares), added in the order of the headers.
+  double shares = 0;
 };
 
-// Of the weight in a header's mean, how much is each contributor's: 0-1, in the header's order.
+// Returns each contributor's share, from 0 to 1, of the weight in a header's mean, in the header's
+// order.
 std::vector<double> MeanShares(const v1::EntryHeader& header);
 
-// Versions whose headers the store has not got: no peer had them any more when it adopted those
-// after them.
+// Versions whose headers the store lacks, because no peer still had them when the store adopted
+// later headers.
 struct HistoryGap {
   uint64_t first = 0;
   uint64_t last = 0;
 };
 
 struct HistoryCheckpoint {
-  uint64_t version = 0;  // it covers the headers up to this one; 0: there is none
-  // In a store's update: it goes on from the stored one of this version, and holds what is new. In
-  // what was loaded 0: it holds everything.
+  // The checkpoint covers the headers up to this version; 0 if there is no checkpoint.
+  uint64_t version = 0;
+  // In an update for a store: the version of the stored checkpoint that the update continues; the
+  // update then holds only what is new. In a loaded checkpoint, which holds everything, this is 0.
   uint64_t after = 0;
-  std::string digests;  // kDigestBytes for each header from after + 1 on; zeros: it is in a gap
-  std::vector<ContributorSum> contributors;  // ascending; in an update those that have changed
+  // The digests of the headers from version after + 1 on, of kDigestBytes each; zeros if the header
+  // is in a gap.
+  std::string digests;
+  // In ascending order; an update has only those that have changed.
+  std::vector<ContributorSum> contributors;
   std::string proof;
 };
 
-// What a store does with an update of its checkpoint.
+// Applies an update to the stored checkpoint, which is then complete up to the update's version.
 void Renew(const HistoryCheckpoint& update, HistoryCheckpoint* stored);
 
-// The digests of a chain's headers, and what its contributors add up to: 32 bytes a header.
+// The digests of a chain's headers, in 32 bytes a header, and the totals of its contributors.
 class HistorySummary {
  public:
   HistorySummary() = default;
-  // Of all that a loaded checkpoint covers, whose sizes are right (CheckCheckpoint).
+  // Restores everything that a loaded checkpoint covers. The checkpoint must have passed
+  // CheckCheckpoint.
   explicit HistorySummary(const HistoryCheckpoint& checkpoint);
 
   uint64_t version() const { return digests_.size() / kDigestBytes; }
-  // Of the header of this version, which is between 1 and version(). "": it is in a gap.
+  // Returns the digest of the header of this version, between 1 and version(), or "" if it is in a
+  // gap.
   std::string digest(uint64_t version) const;
   const std::map<std::string, ContributorSum>& contributors() const { return contributors_; }
-  uint64_t headers() const { return version() - missing_; }  // that were counted
-  size_t bytes() const { return digests_.capacity(); }       // of memory that grow with the history
+  // The number of headers that were counted.
+  uint64_t headers() const { return version() - missing_; }
+  // The bytes of memory that grow with the history.
+  size_t bytes() const { return digests_.capacity(); }
 
-  // A later header. What is between is a gap.
+  // Adds a later header. If its version is not the next one, the versions between become a gap.
   void Add(const v1::EntryHeader& header, absl::string_view digest);
 
   uint64_t since_checkpoint() const { return version() - checkpointed_; }
-  // What is new since the checkpoint before; its proof is still to be set.
+  // Returns what is new since the previous checkpoint. The caller sets its proof.
   HistoryCheckpoint TakeCheckpoint();
-  HistoryCheckpoint Whole() const;  // all of it; no proof
+  // Returns a checkpoint of everything, without a proof.
+  HistoryCheckpoint Whole() const;
 
-  // What a proof is over.
+  // Returns the digest that a proof covers.
   Digest ProvenDigest(absl::string_view genesis_digest) const;
 
  private:
   void Append(absl::string_view digest);
 
   std::string digests_;
-  Digest folded_ = {};  // each digest hashed into it in turn
+  Digest folded_ = {};  // a hash into which each digest was hashed in turn
   std::map<std::string, ContributorSum> contributors_;
-  uint64_t missing_ = 0;  // versions in gaps
+  uint64_t missing_ = 0;  // the number of versions in gaps
   uint64_t checkpointed_ = 0;
-  std::set<std::string> changed_;  // contributors since then
+  // The contributors that changed since the last checkpoint.
+  std::set<std::string> changed_;
 };
 
-// The proof over ProvenDigest where the history is signed.
+// Returns the proof over ProvenDigest for a signed history.
 std::string SignCheckpoint(const SigningKey& key, const Digest& digest);
 
-// DATA_LOSS: it is not whole, or its proof is not by the run's history key; `spec` and
-// `genesis_digest` are the run's own.
+// Fails with DATA_LOSS if the checkpoint is not complete, or if its proof was not made with the
+// run's history key. `spec` and `genesis_digest` belong to the run.
 absl::Status CheckCheckpoint(const v1::RunSpec& spec, absl::string_view genesis_digest,
                              const HistoryCheckpoint& checkpoint);
 

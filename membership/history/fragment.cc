@@ -17,7 +17,7 @@
 namespace atolld {
 namespace {
 
-// A tensor, or what is left of it. Ordered by size, the first of equal ones first.
+// A tensor, or the rest of it. Ordered by size; equal ones keep their order.
 struct Part {
   uint64_t count = 0;
   uint64_t first = 0;
@@ -27,7 +27,7 @@ struct Part {
   }
 };
 
-// One fragment while it is filled.
+// One fragment while it is being filled.
 struct Pile {
   std::set<Part> parts;
   uint64_t elements = 0;
@@ -47,7 +47,7 @@ bool IsNumber(absl::string_view word) {
          std::all_of(word.begin(), word.end(), [](char c) { return absl::ascii_isdigit(c) != 0; });
 }
 
-// All up to the first whole number between dots; the whole name where there is none.
+// Returns everything up to the first whole number between dots, or the whole name if there is none.
 absl::string_view LayerOf(absl::string_view name) {
   size_t begin = 0;
   while (begin < name.size()) {
@@ -74,12 +74,12 @@ std::vector<Pile> DealLayers(const v1::Manifest& manifest, uint32_t fragments) {
   return piles;
 }
 
-// Moves what brings both piles nearer to the mean and neither past it, so that whoever gives never
-// takes. False: nothing does.
+// Moves a part that brings both piles nearer to the mean, and neither past it, so a pile that gives
+// never takes. Returns false if there is no such part.
 bool MoveOne(uint64_t mean, Pile* from, Pile* to) {
   if (from->elements <= mean || to->elements >= mean) return false;
   const uint64_t wanted = std::min(from->elements - mean, mean - to->elements);
-  // The first of the largest that are not above it.
+  // The first of the largest parts that are not larger than wanted.
   auto whole = from->parts.lower_bound({wanted + 1, 0});
   if (whole != from->parts.begin()) {
     whole = from->parts.lower_bound({std::prev(whole)->count, 0});
@@ -89,7 +89,7 @@ bool MoveOne(uint64_t mean, Pile* from, Pile* to) {
   }
   const uint64_t piece = wanted / kFragmentStep * kFragmentStep;
   if (piece == 0) return false;
-  // All parts are above what is wanted.
+  // All parts are larger than wanted.
   const auto largest = from->parts.lower_bound({std::prev(from->parts.end())->count, 0});
   const Part cut = *largest;
   from->Take(largest);
@@ -124,7 +124,7 @@ std::vector<FragmentRange> RangesOf(const Pile& pile) {
   return joined;
 }
 
-// Empty: so many cannot be made.
+// Returns an empty vector if this many fragments cannot be made.
 std::vector<std::vector<FragmentRange>> Divide(const v1::Manifest& manifest, uint32_t fragments) {
   std::vector<Pile> piles = DealLayers(manifest, fragments);
   Balance(manifest.elements() / fragments, &piles);
@@ -229,7 +229,7 @@ void ScatterEntry(const FragmentMap& covers, absl::Span<const float> entry,
 }
 
 Fragments::Fragments(const v1::RunSpec& spec, const v1::Manifest& manifest) {
-  if (manifest.elements() == 0) return;  // of no run
+  if (manifest.elements() == 0) return;  // an empty manifest, of no run
   absl::StatusOr<std::vector<std::vector<FragmentRange>>> divided =
       DivideIntoFragments(manifest, FragmentsOf(spec));
   CHECK_OK(divided.status());

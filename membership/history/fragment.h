@@ -2,17 +2,19 @@
 // other value.
 //
 // A fragment is a set of ranges of the flat vector: whole tensors, and pieces of those that are too
-// large. It follows from the run's spec and manifest alone, by whole numbers, so that it is the
-// same on every machine. The *entry's vector* is its fragment's ranges, one after another; whatever
-// an exchange does (the grid of chunks, shards, norms, the payload), it does to that vector.
-// Without fragments it is the flat vector. Pure functions, any thread.
+// large. It is computed from only the run's spec and manifest by integer arithmetic, so it is the
+// same on every machine. The *entry's vector* consists of the ranges of the entry's fragment, one
+// after another. Everything in an exchange (the grid of chunks, shards, norms, the payload) refers
+// to that vector. In a run without fragments it is the flat vector. Pure. May be called from any
+// thread.
 //
-// How tensors are dealt out: tensors of one layer stay together (a layer: those whose names share
-// all up to the first whole number between dots, as "h.3." or "model.layers.12."; each other tensor
-// is one of its own); layer i goes to fragment i mod P, strided, as arXiv:2501.18512 has it. Then,
-// while the largest fragment has more than the mean and a sixteenth: the largest tensor that helps
-// moves, whole, from the largest to the smallest fragment; and where none does, a piece of the
-// largest tensor there, a multiple of 4,096 values off its end.
+// How tensors are assigned: the tensors of one layer stay together. A layer is all tensors whose
+// names are equal up to the first whole number between dots, such as "h.3." or "model.layers.12.";
+// every other tensor is a layer of its own. Layer i goes to fragment i mod P, strided, as in
+// arXiv:2501.18512. Then, while the largest fragment has more values than the mean plus a
+// sixteenth, a whole tensor moves from the largest to the smallest fragment: the largest one whose
+// move makes them more equal. If there is no such tensor, a multiple of 4,096 values moves, which
+// is cut off the end of the largest tensor of that fragment.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,8 @@
 
 namespace atolld {
 
-struct FragmentRange {  // values of the flat vector: [first, first + count)
+// The values [first, first + count) of the flat vector.
+struct FragmentRange {
   uint64_t first = 0;
   uint64_t count = 0;
 
@@ -34,83 +37,91 @@ struct FragmentRange {  // values of the flat vector: [first, first + count)
   }
 };
 
-// What is cut off a tensor is a multiple of so many values: whole blocks of every codec, and pages.
+// A piece that is cut off a tensor has a multiple of this many values, so it consists of whole
+// blocks of every codec and of whole pages of memory.
 inline constexpr uint64_t kFragmentStep = 4096;
 
-// No fragment has more values than the mean, a (this number)th of it, and kFragmentStep for each
-// fragment.
+// No fragment has more values than the mean + mean / kFragmentSlack + kFragmentStep x the number of
+// fragments.
 inline constexpr uint64_t kFragmentSlack = 16;
 
 inline constexpr uint32_t kMostFragments = 64;
 
-// Of a run: 1 where an entry covers everything.
+// Returns the number of fragments of a run; 1 if an entry covers everything.
 uint32_t FragmentsOf(const v1::RunSpec& spec);
 
-// Of entry `version`, from 1 on: 0 to FragmentsOf - 1.
+// Returns the number of the fragment that entry `version` covers, from 0 to FragmentsOf - 1. The
+// versions of entries start at 1.
 uint32_t FragmentOf(const v1::RunSpec& spec, uint64_t version);
 
-// All fragments of a sound manifest, each ascending; they tile the vector. INVALID_ARGUMENT: so
-// many cannot be made, and how many can.
+// Returns all fragments of a valid manifest, each ascending; together they tile the vector. Fails
+// with INVALID_ARGUMENT if that many fragments cannot be made; the message gives the greatest
+// possible number.
 absl::StatusOr<std::vector<std::vector<FragmentRange>>> DivideIntoFragments(
     const v1::Manifest& manifest, uint32_t fragments);
 
-// Where the values of an entry lie in the flat vector.
+// Maps the values of an entry to their places in the flat vector.
 class FragmentMap {
  public:
   FragmentMap() = default;
-  // Ascending, and none that touch each other.
+  // The ranges must be ascending, and no two may touch each other.
   explicit FragmentMap(std::vector<FragmentRange> ranges);
 
   const std::vector<FragmentRange>& ranges() const { return ranges_; }
   uint64_t elements() const { return elements_; }
 
-  // Values that follow each other in both: `count` of them, in the flat vector from `first` on and
-  // in the entry's vector from `at` on.
+  // A sequence of `count` values that is contiguous in both vectors. It starts at `first` in the
+  // flat vector and at `at` in the entry's vector.
   struct Piece {
     uint64_t first = 0;
     uint64_t at = 0;
     uint64_t count = 0;
   };
-  // Of the entry's values [at, at + count), which it has. Ascending, as the next.
+  // Returns the pieces of the entry's values [at, at + count), in ascending order. These values
+  // must exist.
   std::vector<Piece> Pieces(uint64_t at, uint64_t count) const;
-  // Of those that are in [first, first + count) of the flat vector.
+  // Returns the pieces of the entry that lie in [first, first + count) of the flat vector, in
+  // ascending order.
   std::vector<Piece> Meeting(uint64_t first, uint64_t count) const;
 
  private:
   std::vector<FragmentRange> ranges_;
-  std::vector<uint64_t> starts_;  // of each range in the entry's vector
+  std::vector<uint64_t> starts_;  // the start of each range in the entry's vector
   uint64_t elements_ = 0;
 };
 
-// The entry's vector out of a flat one, and back into it; all else there stays.
+// Copy the entry's vector out of a flat vector and back into it. Other values of the flat vector do
+// not change.
 std::vector<float> GatherEntry(const FragmentMap& covers, absl::Span<const float> flat);
 void ScatterEntry(const FragmentMap& covers, absl::Span<const float> entry, absl::Span<float> flat);
 
-// The fragments of one run, divided once. Of a genesis that has passed CheckFragments.
+// The fragments of one run, computed once. The genesis must have passed CheckFragments.
 class Fragments {
  public:
   Fragments() = default;
   Fragments(const v1::RunSpec& spec, const v1::Manifest& manifest);
 
   bool several() const { return maps_.size() > 1; }
-  const FragmentMap& Of(uint64_t version) const;  // of entry `version`
-  uint64_t elements() const;                      // of the flat vector
+  const FragmentMap& Of(uint64_t version) const;  // the map of entry `version`
+  uint64_t elements() const;                      // the size of the flat vector
 
  private:
   std::vector<FragmentMap> maps_;
 };
 
-// The ranges of entry `version`, and how many values they are. Of a genesis that has passed
-// CheckFragments; who asks for many versions keeps a Fragments.
+// Return the ranges of entry `version`, and the number of their values. The genesis must have
+// passed CheckFragments. A caller that needs many versions should keep a Fragments object.
 std::vector<FragmentRange> FragmentRanges(const v1::RunSpec& spec, const v1::Manifest& manifest,
                                           uint64_t version);
 uint64_t FragmentElements(const v1::RunSpec& spec, const v1::Manifest& manifest, uint64_t version);
 
-// The most values that an entry covers; of a genesis that has not passed: no fewer than all.
+// Returns the greatest number of values that an entry covers. If the genesis has not passed
+// CheckFragments, this is the number of all values.
 uint64_t MostEntryElements(const v1::RunSpec& spec, const v1::Manifest& manifest);
 
-// INVALID_ARGUMENT: the manifest, which is sound, cannot be divided as the spec says, or what the
-// spec says beside it does not go with fragments.
+// Fails with INVALID_ARGUMENT if the manifest, which must be valid, cannot be divided into the
+// number of fragments in the spec, or if another setting of the spec cannot be combined with
+// fragments.
 absl::Status CheckFragments(const v1::RunSpec& spec, const v1::Manifest& manifest);
 
 }  // namespace atolld

@@ -34,9 +34,10 @@ constexpr size_t kMaxNameBytes = 256;
 constexpr int kMaxContributors = 65536;
 constexpr uint32_t kMaxChunkElements = 524288;
 
-// Every sample is named once in the whole entry, each contributor's ranges in ascending order.
+// Checks that every sample is named once in the whole entry, with each contributor's ranges in
+// ascending order.
 absl::Status CheckSamples(const v1::EntryHeader& header) {
-  std::map<uint64_t, uint64_t> spent;  // end, by first
+  std::map<uint64_t, uint64_t> spent;  // the end of each range, by its first sample
   for (const v1::Contributor& contributor : header.contributors()) {
     uint64_t after = 0;
     for (const v1::SampleRange& range : contributor.samples()) {
@@ -90,8 +91,8 @@ absl::Status CheckContributors(const v1::RunSpec& spec, const v1::EntryHeader& h
                                                      " is not above 0 and up to ", most));
     }
     if (contributor.age() > 0 && !CountsAges(spec)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("contributor ", contributor.peer(), ": it tells an age, and no age counts"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "contributor ", contributor.peer(), ": it states an age, and the run counts no ages"));
     }
     if (contributor.slow_codec() && spec.exchange().slow_codec().empty()) {
       return absl::InvalidArgumentError(
@@ -121,7 +122,8 @@ absl::Status CheckScalars(const v1::EntryHeader& header) {
   return absl::OkStatus();
 }
 
-// What of the vector it covers: all, or the fragment whose turn it is.
+// Checks the part of the vector that the header covers: all of it, or the fragment whose turn it
+// is.
 absl::Status CheckCovers(const v1::Genesis& genesis, const v1::EntryHeader& header) {
   const v1::RunSpec& spec = genesis.spec();
   const uint32_t fragments = FragmentsOf(spec);
@@ -146,7 +148,7 @@ absl::Status CheckCovers(const v1::Genesis& genesis, const v1::EntryHeader& head
                                                  ", an entry covers all ", elements));
 }
 
-// What the run fixed once and a header only repeats.
+// Checks the values that the run fixed once and a header only repeats.
 absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& header) {
   const v1::RunSpec& spec = genesis.spec();
   RETURN_IF_ERROR(CheckCovers(genesis, header));
@@ -183,7 +185,7 @@ absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& 
   return absl::OkStatus();
 }
 
-// A header steps the common control variate where the run has one, and nowhere else.
+// Checks that a header steps the common control variate if the run has one, and only then.
 absl::Status CheckControl(const v1::RunSpec& spec, const v1::EntryHeader& header) {
   const absl::Status made = ControlVariate::Make(ScalarsOf(header)).status();
   if (spec.inner().control_variates()) {
@@ -212,11 +214,12 @@ constexpr int kMostTensors = 65536;
 constexpr int kMostDimensions = 8;
 constexpr size_t kLongestTensorName = 256;
 
-// fp32 values of 4 TB: far above any model, far below what overflows when multiplied by 4.
+// The values of 4 TB in fp32: far more than any model has, and far less than overflows when
+// multiplied by 4.
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 
-// The fields of each message in the order of run.proto; a message that is absent counts as one of
-// defaults.
+// These add the fields of each message in the order of run.proto. A missing message counts as one
+// with default values.
 void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
   builder.Bytes(model.kind()).U64(model.layers()).U64(model.heads()).U64(model.width());
   builder.U64(model.context())
@@ -224,7 +227,8 @@ void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
       .U64(absl::bit_cast<uint64_t>(model.dropout()));
 }
 
-// Younger than all else of a model: a run of Llama itself has the digest that it had.
+// These fields were added after all others of a model: the digest of a run of Llama itself does not
+// change.
 void Add(const v1::DecoderSpec& decoder, DigestBuilder& builder) {
   builder.Bytes("decoder").Bytes(decoder.family()).U64(decoder.head_width());
   builder.U64(decoder.attention_bias() ? 1 : 0).U64(decoder.window());
@@ -237,7 +241,8 @@ void Add(const v1::DecoderSpec& decoder, DigestBuilder& builder) {
   }
 }
 
-// What came with kinds beside the first, with models from files, and with adapters.
+// Adds the fields that were added with later kinds of model, with models from files, and with
+// adapters.
 void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
   if (model.hidden() != 0 || model.kv_heads() != 0 || model.untied() || model.rope_theta() != 0 ||
       model.norm_epsilon() != 0) {
@@ -260,7 +265,7 @@ void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
     for (const std::string& pattern : model.local()) builder.Bytes(pattern);
   }
   if (model.has_decoder()) Add(model.decoder(), builder);
-  // Paths of one machine, which no run has.
+  // These are paths on one machine, which no run has.
   if (!model.initial_path().empty()) builder.Bytes("initial").Bytes(model.initial_path());
   if (!model.base_path().empty()) builder.Bytes("base").Bytes(model.base_path());
 }
@@ -281,7 +286,7 @@ void Add(const v1::InnerSpec& inner, DigestBuilder& builder) {
       .U64(absl::bit_cast<uint64_t>(inner.gradient_clip()));
 }
 
-// Younger fields: data without them has the digest that it had.
+// Adds younger fields. Data without them keeps its digest.
 void AddTokens(const v1::DataSpec& data, DigestBuilder& builder) {
   if (data.tokenizer().empty() && data.tokenizer_digest().empty() && data.field().empty() &&
       data.weights().empty()) {
@@ -300,7 +305,7 @@ void AddFiles(const v1::RunSpec& spec, DigestBuilder& builder) {
   }
 }
 
-// Each only where it says something: a run without it has the digest that it had.
+// Adds each field only if it is set, so that a run without it keeps its digest.
 void AddYounger(const v1::DataSpec& data, DigestBuilder& builder) {
   if (data.width() != 0) builder.Bytes("width").U64(data.width());
   if (!data.end_of_text().empty()) builder.Bytes("end_of_text").Bytes(data.end_of_text());
@@ -312,7 +317,7 @@ void AddYounger(const v1::DataSpec& data, DigestBuilder& builder) {
   if (!data.loss_on().empty()) builder.Bytes("loss_on").Bytes(data.loss_on());
 }
 
-// Each only where it says something: a run without it has the digest that it had.
+// Adds each field only if it is set, so that a run without it keeps its digest.
 void AddYounger(const v1::InnerSpec& inner, DigestBuilder& builder) {
   if (!inner.schedule().empty()) builder.Bytes("schedule").Bytes(inner.schedule());
   if (inner.cooldown_steps() != 0) builder.Bytes("cooldown_steps").U64(inner.cooldown_steps());
@@ -329,7 +334,7 @@ void AddYounger(const v1::InnerSpec& inner, DigestBuilder& builder) {
   if (inner.epochs() != 0) builder.Bytes("epochs").U64(inner.epochs());
 }
 
-// How parties take part, in which mode, and what is kept from whom.
+// Adds how parties take part, the mode, and the privacy settings.
 void AddFederation(const v1::RunSpec& spec, DigestBuilder& builder) {
   const v1::OuterSpec& outer = spec.outer();
   if (outer.beta2_bits() != 0) builder.Bytes("outer_beta2").U64(outer.beta2_bits());
@@ -355,6 +360,9 @@ void AddFederation(const v1::RunSpec& spec, DigestBuilder& builder) {
   builder.U64(absl::bit_cast<uint64_t>(privacy.epsilon()));
   builder.U64(privacy.parties()).U64(privacy.sampling_bits());
   builder.U64(privacy.masked() ? 1 : 0).U64(privacy.threshold());
+  if (privacy.roster() != 0 || privacy.closed()) {
+    builder.Bytes("roster").U64(privacy.roster()).U64(privacy.closed() ? 1 : 0);
+  }
 }
 
 void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
@@ -367,7 +375,7 @@ void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
   builder.Bytes(spec.exchange().codec()).U64(spec.exchange().zstd() ? 1 : 0);
   builder.U64(spec.exchange().error_feedback() ? 1 : 0).U64(spec.exchange().chunk_elements());
   builder.U64(spec.evaluation().tokens()).U64(spec.evaluation().every_rounds());
-  // Younger fields: a run without them has the digest that it had.
+  // Younger fields are added only if they are set, so that a run without them keeps its digest.
   AddTokens(spec.data(), builder);
   if (spec.exchange().feedback_decay_bits() != 0) {
     builder.Bytes("feedback_decay").U64(spec.exchange().feedback_decay_bits());
@@ -409,7 +417,7 @@ void AddRecords(const v1::MeanRecords& records, DigestBuilder& builder) {
   }
 }
 
-// How its updates became one, and what was audited.
+// Adds how the entry's updates became one, and what was audited.
 void AddJudgement(const v1::EntryHeader& header, DigestBuilder& builder) {
   const bool scaled = std::any_of(header.contributors().begin(), header.contributors().end(),
                                   [](const v1::Contributor& one) { return one.scale_bits() != 0; });
@@ -424,7 +432,7 @@ void AddJudgement(const v1::EntryHeader& header, DigestBuilder& builder) {
   }
 }
 
-// How many parties are behind each update, where one is of several.
+// Adds the number of parties behind each update, if any update has several.
 void AddParties(const v1::EntryHeader& header, DigestBuilder& builder) {
   const bool any = std::any_of(header.contributors().begin(), header.contributors().end(),
                                [](const v1::Contributor& one) { return one.parties() != 0; });

@@ -1,5 +1,6 @@
-// The chain of a run's history: its genesis with the model's manifest, its headers and its seal,
-// their digests and signatures, and what makes a header a valid successor.
+// The chain of a run's history consists of its genesis with the model's manifest, its headers and
+// its seal. This file has their digests and signatures, and the rules for a valid successor of a
+// header.
 #pragma once
 
 #include <cstdint>
@@ -14,78 +15,81 @@
 
 namespace atolld {
 
-// The chain of headers: their digests, and what makes a header a valid successor.
-//
-// A digest is taken over our own layout of every field in the order of run.proto (repeated fields
-// preceded by their count as u64 LE, strings and bytes by their length), the signature excluded.
-// What came later (samples, the stub worker's numbers, how updates are judged, the
-// history key, the run's files) is counted after all others, behind a word of its own, and only
-// where it is set. Pure functions, any thread.
+// A digest covers Atoll's own layout of every field, in the order of run.proto, without the
+// signature. A repeated field is preceded by its count as u64 LE, and a string or bytes by the
+// length. Fields that were added later (samples, the stub worker's numbers, how updates are judged,
+// the history key, the run's files) come after all others. Each of them is written only if it is
+// set, after a word that identifies it. Pure. May be called from any thread.
 
-// The rules of arithmetic that this release speaks, and the highest that it knows.
+// The version of the rules of arithmetic that this release uses. It supports no higher version.
 inline constexpr uint32_t kNumerics = 1;
 
 Digest HeaderDigest(const v1::EntryHeader& header);
 Digest GenesisDigest(const v1::Genesis& genesis);
 
-// INVALID_ARGUMENT: names, shapes, offsets or limits of run.proto are broken, or this release lacks
-// the codec or the rule. The state digest is checked only if it is set.
+// Fails with INVALID_ARGUMENT if the genesis violates what run.proto says of names, shapes, offsets
+// or limits, or if this release does not have the codec or the rule. The state digest is checked
+// only if it is set.
 absl::Status CheckGenesis(const v1::Genesis& genesis);
 
-// What a run says of its outer step.
+// Returns the settings of a run's outer step.
 OuterSettings OuterSettingsOf(const v1::OuterSpec& outer);
 
-// The outer rule's scalars as the header carries them, and back.
+// Copy the outer rule's scalars from a header, and into it.
 OuterScalars ScalarsOf(const v1::EntryHeader& header);
 void SetScalars(const OuterScalars& scalars, v1::EntryHeader* header);
 
-// FAILED_PRECONDITION: not the version after `previous`, another run, a broken chain.
-// INVALID_ARGUMENT: shapes, weights, bitmaps or names that no honest coordinator writes.
-// PERMISSION_DENIED: not signed as the run's history is (CheckSigned). For version 1 `previous` is
-// the genesis digest.
+// Checks that a header is a valid successor. Fails with FAILED_PRECONDITION if it is not the
+// version after `previous`, belongs to another run, or breaks the chain; with INVALID_ARGUMENT if
+// no honest coordinator would write its shapes, weights, bitmaps or names; with PERMISSION_DENIED
+// if CheckSigned refuses its signature. For version 1, `previous` is the genesis digest.
 absl::Status CheckHeader(const v1::Genesis& genesis, uint64_t previous_version,
                          const Digest& previous, const v1::EntryHeader& header);
 
-// The same of a header whose predecessor is not known here: it is believed which one it follows.
+// Makes the same checks for a header whose predecessor is not known. The digest of the predecessor
+// in it is not checked.
 absl::Status CheckHeaderAlone(const v1::Genesis& genesis, const v1::EntryHeader& header);
 
 // -----------------------------------------------------------------------------------------------
-// The manifest of a run's model: names, shapes and places of its tensors in the flat vector.
-// Coordinator and peers go by the same rule: what one accepts the others can hold. Pure functions.
+// The manifest of a run's model: the names and shapes of its tensors and their places in the flat
+// vector. Coordinator and peers use the same check, so a manifest that one of them accepts is
+// accepted by all. Pure. May be called from any thread.
 
-// INVALID_ARGUMENT: the manifest is not whole: names that differ, shapes, offsets that tile the
-// vector, within run.proto's limits.
+// Fails with INVALID_ARGUMENT unless the manifest is valid: it has distinct names, valid shapes,
+// and offsets that tile the vector, all within the limits of run.proto.
 absl::Status CheckManifest(const v1::Manifest& manifest);
 
-// "[64, 128]"
+// Returns text such as "[64, 128]".
 std::string ShapeText(const v1::Tensor& tensor);
 
 // -----------------------------------------------------------------------------------------------
-// Who vouches for a run's history: the holder of its history key (RunSpec.history_key).
+// Signatures of a run's history by the holder of its history key (RunSpec.history_key).
 //
-// A header's signature is over its digest, so it vouches for all that went before, and a seal's
-// over the seal's own. A run without such a key has an unsigned history: signatures are empty there
-// and nothing is checked. Pure functions, any thread.
+// A header's signature covers its digest, so it also proves all earlier headers. A seal's signature
+// covers the seal's own digest. A run without a history key has an unsigned history: its signatures
+// are empty and are not checked. Pure. May be called from any thread.
 
-// Every field but the signature, in the order of run.proto, as HeaderDigest.
+// Returns the digest of every field except the signature, in the order of run.proto and in the
+// layout of HeaderDigest.
 Digest SealDigest(const v1::Seal& seal);
 
 std::string SignHeader(const SigningKey& key, const v1::EntryHeader& header);
 std::string SignSeal(const SigningKey& key, const v1::Seal& seal);
 
-// That a coordinator of this run, the one of this `life`, has begun an epoch; so that a later one
-// with an older store can tell a true epoch from one that somebody has made up.
+// Signs the statement that the coordinator of this run with this `life` has begun an epoch. The
+// signature lets a later coordinator with an older store distinguish a true epoch from an invented
+// one.
 std::string SignEpoch(const SigningKey& key, uint64_t epoch, absl::string_view life);
 bool CheckEpochSigned(const v1::RunSpec& spec, uint64_t epoch, absl::string_view life,
                       absl::string_view signature);
 
-// That this is the run's version 0: on this word a peer that holds another one, and no entry, drops
-// that.
+// Signs the statement that this is the run's version 0. A peer that receives this statement and
+// holds another version 0, without any entry, drops its own.
 std::string SignGenesis(const SigningKey& key, const v1::Genesis& genesis);
 bool CheckGenesisSigned(const v1::Genesis& genesis, absl::string_view signature);
 
-// PERMISSION_DENIED: it is not signed by the run's history key, or it carries a signature in a run
-// that has no key. The message names the entry.
+// Fail with PERMISSION_DENIED if the header or seal is not signed with the run's history key, or if
+// it has a signature although the run has no key. The message names the entry.
 absl::Status CheckSigned(const v1::RunSpec& spec, const v1::EntryHeader& header);
 absl::Status CheckSigned(const v1::RunSpec& spec, const v1::Seal& seal);
 

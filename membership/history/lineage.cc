@@ -11,9 +11,9 @@
 namespace atolld {
 namespace {
 
-// Far behind the samples of any run, and far before what would overflow when leases are added.
+// Far more samples than any run has, and far fewer than would overflow when leases are added.
 constexpr uint64_t kMostSamples = uint64_t{1} << 60;
-constexpr uint64_t kMostVersions = uint64_t{1} << 32;  // RunSpec.rounds
+constexpr uint64_t kMostVersions = uint64_t{1} << 32;  // the limit of RunSpec.rounds
 constexpr size_t kShortDigestBytes = 6;
 
 absl::Status CheckOne(const v1::Lineage& lineage) {

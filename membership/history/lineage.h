@@ -1,9 +1,9 @@
-// Lineage: where version 0 of a run comes from, if it is a state of another run (a branch).
+// Lineage: the origin of a run's version 0, if it is a state of another run (a branch).
 //
-// It stands in the run's genesis, and the digest of the genesis covers it. A branch that has its
-// parent's outer buffers proves itself: its version 0 has the blocks of the parent's state, so the
-// parent's state digest can be computed from them (daemon/replica/state/branch_file.h). Pure
-// functions, any thread.
+// It is part of the run's genesis, and the digest of the genesis covers it. A branch that took over
+// its parent's outer buffers can prove its origin: its version 0 has the same blocks as the
+// parent's state, so the parent's state digest can be computed from them (see
+// daemon/replica/state/branch_file.h). Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,41 +16,44 @@
 
 namespace atolld {
 
-inline constexpr int kMostAncestors = 64;  // Lineage.earlier
+inline constexpr int kMostAncestors = 64;  // the most entries of Lineage.earlier
 
-// What is said of a state beside the genesis of its run.
+// Describes a state from which a branch begins, except for the genesis of its run.
 struct BranchPoint {
   uint64_t version = 0;
   Digest state_digest{};
-  Digest header_digest{};    // the genesis digest at version 0
-  uint64_t tokens = 0;       // of all entries up to there
-  uint64_t next_sample = 0;  // behind all samples that these entries spent
-  bool buffers = true;       // the outer rule's come along
+  Digest header_digest{};    // the digest of its header or, for version 0, of the genesis
+  uint64_t tokens = 0;       // the tokens of all entries up to this version
+  uint64_t next_sample = 0;  // the first sample after all samples that these entries spent
+  bool buffers = true;       // true if the outer rule's buffers are included
 };
 
-// The lineage of a branch that begins at this state of `parent`, with all that went before it; of
-// more than kMostAncestors the oldest are left out.
+// Returns the lineage of a branch that begins at this state of `parent`, with all its ancestors. If
+// there are more than kMostAncestors, the oldest are left out.
 v1::Lineage LineageOf(const v1::Genesis& parent, const BranchPoint& point);
 
-// INVALID_ARGUMENT: ids, digests or limits of run.proto are broken. A run without one is fine.
+// Fails with INVALID_ARGUMENT if the lineage violates what run.proto says of ids, digests or
+// limits. A run without a lineage is valid.
 absl::Status CheckLineage(const v1::RunSpec& spec);
 
-// Into the digest of a genesis, behind all other fields; nothing for a run without one.
+// Adds the lineage to the digest of a genesis, after all other fields. Adds nothing for a run
+// without one.
 void AddLineage(const v1::RunSpec& spec, DigestBuilder& builder);
 
-// "version 44 of run books (state 1c5a2f09b8e7), with its outer buffers"
+// Returns text such as "version 44 of run books (state 1c5a2f09b8e7), with its outer buffers".
 std::string LineageText(const v1::Lineage& lineage);
 
 // -----------------------------------------------------------------------------------------------
-// Whether a model fits a state: the tensors of both.
+// Checks that a model fits a state, by comparing the tensors of both.
 
-// What is compared, and what messages call it: "the run's model".
+// A manifest and its name in messages, such as "the run's model".
 struct NamedManifest {
   const v1::Manifest& manifest;
   absl::string_view name;
 };
 
-// FAILED_PRECONDITION names the first tensor that differs in name, shape or place.
+// Fails with FAILED_PRECONDITION if a tensor differs in name, shape or place; the message names the
+// first such tensor.
 absl::Status CheckSameTensors(const NamedManifest& ours, const NamedManifest& theirs);
 
 }  // namespace atolld

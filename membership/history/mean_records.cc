@@ -19,7 +19,7 @@ bool IsOf(const v1::ContributorSet& set, const std::string& contributors,
          std::equal(partials.begin(), partials.end(), set.partials().begin(), set.partials().end());
 }
 
-// Sound: its bits are of contributors, one at least.
+// Checks that a set is valid: its bits are those of contributors, and at least one is set.
 absl::Status CheckSet(const v1::ContributorSet& set, size_t contributors) {
   if (set.contributors().size() != BitmapBytes(contributors)) {
     return absl::InvalidArgumentError(absl::StrCat("a bitmap of ", set.contributors().size(),
@@ -40,7 +40,7 @@ absl::Status CheckSet(const v1::ContributorSet& set, size_t contributors) {
 }
 
 absl::Status CheckSets(const v1::MeanRecords& records, size_t contributors) {
-  std::set<std::string> seen;  // compared within this process alone
+  std::set<std::string> seen;  // compared only within this process
   for (int i = 0; i < records.sets_size(); ++i) {
     const std::string context = absl::StrCat("set ", i);
     RETURN_IF_ERROR(Annotate(CheckSet(records.sets(i), contributors), context));
@@ -51,7 +51,7 @@ absl::Status CheckSets(const v1::MeanRecords& records, size_t contributors) {
   return absl::OkStatus();
 }
 
-// `named`: the number of sets that runs before this shard have named.
+// `named` is the number of sets that runs before this shard have named.
 absl::Status CheckRuns(const v1::ShardRecord& shard, uint32_t* named) {
   uint64_t chunks = 0;
   for (int i = 0; i < shard.runs_size(); ++i) {

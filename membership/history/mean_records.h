@@ -1,10 +1,11 @@
-// MeanRecords: over whose chunks each mean of an entry was taken, as votes and headers tell it.
+// MeanRecords: the sets of contributors over which the means of an entry were taken, in the form in
+// which votes and headers have them.
 //
-// Each set of contributors stands once, however many shards and chunks it is the set of, and
-// chunks that follow each other with one set are one run. So what a peer's death in the middle of
-// an exchange leaves behind takes a few bytes a shard, not a bitmap a chunk. Of two records that
-// tell the same every byte is the same: sets are numbered as the grid comes to them. Pure, any
-// thread.
+// Each set of contributors is stored once, even if it applies to many shards and chunks, and
+// consecutive chunks with the same set form one run. If a peer dies in the middle of an exchange,
+// this costs a few bytes a shard instead of a bitmap a chunk. Two records with the same content are
+// equal in every byte, because sets are numbered in the order of the first chunks that use them.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +20,17 @@
 
 namespace atolld {
 
-// With what else a header says of some 1,100 contributors they fit a message of a Session, which is
-// 1 MiB. They are longer only where the set changes every few chunks, as somebody can bring about
-// who delivers every second chunk and dies. Then a vote is without them, and everything is redone.
+// The greatest size of the records in a vote. With this size a header with about 1,100 contributors
+// still fits in a message of a Session, which may have 1 MiB. Records are longer only if the set
+// changes every few chunks, for example because a peer delivered every second chunk and then died.
+// The vote then omits the records, and all shards are averaged again.
 inline constexpr size_t kMostMeanRecordsBytes = size_t{640} << 10;
 bool FitAVote(const v1::MeanRecords& records);
 
 class MeanRecordsBuilder {
  public:
   void BeginShard(uint32_t first_chunk, const std::string& reducer);
-  // The next chunks of the shard. `partials` as in ContributorSet.
+  // Adds the next chunks of the shard. `partials` has the meaning of ContributorSet.partials.
   void Add(const std::string& contributors, const std::vector<std::string>& partials,
            uint32_t chunks = 1);
   v1::MeanRecords Take() { return std::move(records_); }
@@ -37,13 +39,13 @@ class MeanRecordsBuilder {
   using Key = std::pair<std::string, std::vector<std::string>>;
 
   v1::MeanRecords records_;
-  std::map<Key, uint32_t> numbers_;  // of the sets
+  std::map<Key, uint32_t> numbers_;  // the number of each set
 };
 
-// One that names nobody where the run's number is that of no set.
+// Returns the set of a run, or an empty set if no set has the number that the run names.
 const v1::ContributorSet& SetOf(const v1::MeanRecords& records, const v1::ChunkRun& run);
 
-// Of a chunk's mean; one that names nobody if no shard has the chunk.
+// Returns the set of a chunk's mean, or an empty set if no shard has the chunk.
 const v1::ContributorSet& SetOfChunk(const v1::MeanRecords& records, uint32_t chunk);
 
 // Calls visit(first chunk, chunks, set) for each run of the shard.
@@ -56,8 +58,9 @@ void ForEachRun(const v1::MeanRecords& records, const v1::ShardRecord& shard, co
   }
 }
 
-// INVALID_ARGUMENT: shards that do not tile a grid of so many chunks, runs that do not tile their
-// shard, sets that nobody of these contributors can be, or another form than the builder's.
+// Fails with INVALID_ARGUMENT if the shards do not tile a grid of `chunks` chunks, if the runs do
+// not tile their shard, if a set is impossible for these contributors, or if the records are not in
+// the form that the builder makes.
 absl::Status CheckMeanRecords(const v1::MeanRecords& records, uint64_t chunks, size_t contributors);
 
 }  // namespace atolld

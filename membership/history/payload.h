@@ -1,9 +1,9 @@
-// ChunkGrid and Payload: how the flat parameter vector is cut, and how the encoded chunks lie
-// together in an entry.
+// ChunkGrid and Payload: how the flat parameter vector is divided into chunks, and how the encoded
+// chunks are stored in an entry.
 //
-// The grid is fixed for a run: chunk c covers values [c * chunk_elements, ...) and the last one may
-// be short. A payload is u32 LE chunk count, u32 LE bytes of each chunk, then the chunks' bytes in
-// grid order (before any zstd). Pure functions, any thread.
+// The grid is fixed for a run: chunk c covers values [c * chunk_elements, ...), and the last one
+// may be short. A payload is the chunk count as u32 LE, the byte length of each chunk as u32 LE,
+// then the chunks' bytes in grid order (before any zstd). Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,31 +27,34 @@ class ChunkGrid {
   uint64_t elements() const { return elements_; }
   uint32_t chunk_elements() const { return chunk_elements_; }
   uint32_t chunks() const;
-  uint64_t Offset(uint32_t chunk) const;    // first value
-  uint32_t Elements(uint32_t chunk) const;  // values in it
+  uint64_t Offset(uint32_t chunk) const;    // the offset of the chunk's first value
+  uint32_t Elements(uint32_t chunk) const;  // the number of values in the chunk
 
  private:
   uint64_t elements_ = 0;
   uint32_t chunk_elements_ = 1;
 };
 
-// What stands before the chunks, for so many bytes of each; `out` is at least that long.
+// Writes the table that precedes the chunks, which have these lengths. `out` must be long enough
+// for it.
 void WritePayloadTable(absl::Span<const size_t> lengths, absl::Span<uint8_t> out);
 
-// Puts chunks together. Their number must be the grid's.
+// Joins all chunks of a grid to a payload.
 SharedBytes JoinPayload(absl::Span<const SharedBytes> chunks);
 
-// Takes them apart without a copy. INVALID_ARGUMENT if the lengths do not fit the bytes, the count
-// is not the grid's, or a chunk is longer than the codec allows.
+// Splits a payload into its chunks without copying. Fails with INVALID_ARGUMENT if the lengths do
+// not fit the bytes, the number of chunks differs from the grid's, or a chunk is longer than the
+// codec allows.
 absl::StatusOr<std::vector<SharedBytes>> SplitPayload(const ChunkGrid& grid, const Codec& codec,
                                                       const SharedBytes& payload);
 
-// The longest payload that an honest reducer can make; what a receiver may allocate.
+// Returns the length of the longest payload that honest reducers can make. A receiver may allocate
+// this much.
 uint64_t MaxPayloadBytes(const ChunkGrid& grid, const Codec& codec);
 
-// For readers that take single chunks out of a file: how long the table at a payload's start is,
-// and where each chunk begins (with the end of the last one added). Same errors as SplitPayload;
-// only the table's bytes are needed.
+// For readers of single chunks in a file: return the length of the table at a payload's start, and
+// the offset of each chunk followed by the end of the last one. PayloadOffsets needs only the bytes
+// of the table, and fails like SplitPayload.
 uint64_t PayloadTableBytes(const ChunkGrid& grid);
 absl::StatusOr<std::vector<uint64_t>> PayloadOffsets(const ChunkGrid& grid, const Codec& codec,
                                                      absl::Span<const uint8_t> table,

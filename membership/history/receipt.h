@@ -1,9 +1,10 @@
-// Receipts: what a peer has given to a run, vouched for by the holder of the run's history key
-// (v1::Receipt).
+// Receipts: statements of what a peer has contributed to a run, signed by the holder of the run's
+// history key (v1::Receipt).
 //
-// The signature is over our own layout of every other field, in a domain of its own, so neither a
-// header's nor a seal's serves for a receipt. A receipt names the key that has signed it: whether
-// that is the run's, whoever checks it must know from elsewhere. Pure functions, any thread.
+// The signature covers Atoll's own layout of every other field. It has a domain of its own, so the
+// signature of a header or a seal cannot be used for a receipt. A receipt names the key that signed
+// it; the caller must know from another source whether this is the run's key. Pure. May be called
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +19,19 @@
 
 namespace atolld {
 
-// What a peer has given, of `all` headers that were counted.
+// Returns the account of a peer's contributions; `all` is the number of headers that were counted.
 v1::Account AccountOf(const ContributorSum& sum, double all);
 
-// Every field but the signature, in the order of admin.proto; `share` as its fp64 bits.
+// Returns the digest of every field except the signature, in the order of admin.proto. `share` is
+// hashed as its fp64 bits.
 Digest ReceiptDigest(const v1::Receipt& receipt);
 
-// The signature, by the key that the receipt names.
+// Returns the signature. `key` must be the one that the receipt names.
 std::string SignReceipt(const SigningKey& key, const v1::Receipt& receipt);
 
-// INVALID_ARGUMENT: it is not whole. PERMISSION_DENIED: its signature is not by the key that it
-// names over what it says; or that key is not `history_key`. Empty: any key.
+// Fails with INVALID_ARGUMENT if the receipt is incomplete. Fails with PERMISSION_DENIED if it is
+// not signed with the key that it names, or if that key is not `history_key`. An empty
+// `history_key` accepts any key.
 absl::Status CheckReceipt(const v1::Receipt& receipt, absl::string_view history_key);
 
 }  // namespace atolld

@@ -90,7 +90,7 @@ EncodedSize EncodedSizeOf(uint64_t values, uint32_t chunk_elements, const LevelC
                    EncodedBytes(values, chunk_elements, *codecs.means.codec), 0};
   size.slow_bytes = size.update_bytes;
   if (codecs.slow == nullptr) return size;
-  // Each chunk says in one byte more which of the two it is of.
+  // Each chunk has one more byte, which says which of the two codecs it uses.
   const auto chunks = static_cast<double>((values + chunk_elements - 1) / chunk_elements);
   size.slow_bytes = EncodedBytes(values, chunk_elements, *codecs.slow) + chunks;
   return size;

@@ -1,8 +1,9 @@
-// RunCodecs: which codec each level of a run has, what they make of its vector, and the rule by
-// which updates become one.
+// RunCodecs: the codecs that a run uses, the sizes to which they encode its vector, and the rule
+// that combines its updates.
 //
-// Updates travel from their contributors in the one; partial means, and so payloads and the log,
-// are in the other. Pure functions, any thread.
+// A run has two codecs, which may be the same. Contributors send their updates in one of them;
+// means and partial means, and therefore payloads and the log, use the other. Pure. May be called
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +16,44 @@
 
 namespace atolld {
 
-// That of updates decodes all of them, whoever has encoded them. INVALID_ARGUMENT: a codec is not
-// known, or two do not go together.
+// Returns both codecs. The codec of updates can decode the updates of every contributor, also of
+// those with slow lines. Fails with INVALID_ARGUMENT if a codec is unknown or two codecs cannot be
+// combined.
 absl::StatusOr<LevelCodecs> CodecsOf(const v1::ExchangeSpec& exchange);
 
-// What encodes an update, of a peer whose line is slow or not. INVALID_ARGUMENT as CodecsOf.
+// Returns the codec in which a peer encodes its updates, which depends on whether its line is slow.
+// Fails like CodecsOf.
 absl::StatusOr<const Codec*> EncoderOf(const v1::ExchangeSpec& exchange, bool slow);
 
-// Of what an exchange carries: those two, or, where updates are masked, sums of ring elements at
-// both levels. INVALID_ARGUMENT: as CodecsOf.
+// Returns the codecs of the data in an exchange. These are the result of CodecsOf or, if updates
+// are masked, a codec for sums of ring elements at both levels. Fails like CodecsOf.
 absl::StatusOr<LevelCodecs> CarriedCodecsOf(const v1::RunSpec& spec);
 
-// The codec of payloads. Of a spec that CheckGenesis has passed.
+// Returns the codec of payloads. The spec must have passed CheckGenesis.
 const Codec& PayloadCodec(const v1::ExchangeSpec& exchange);
 
-// "int8+zstd", or "bf16/int4": updates, means; "int8|int4": updates, and those over slow lines.
-// Whatever the names are.
+// Returns the codecs as text: "int8+zstd" if there is only one, "bf16/int4" for different codecs of
+// updates and means, or "int8|int4" if updates over slow lines have their own codec. Does not check
+// the names.
 std::string CodecText(const v1::ExchangeSpec& exchange);
 
-// What the codecs make of the vector.
+// The sizes to which the codecs encode the vector.
 struct EncodedSize {
   uint64_t parameters = 0;
-  double update_bytes = 0;  // of the whole vector, as a contributor encodes it
-  double mean_bytes = 0;    // of the whole vector, as relays and reducers do
-  double slow_bytes = 0;    // of the whole vector, as a contributor behind a slow line does
+  // The size of the whole vector when a contributor encodes it.
+  double update_bytes = 0;
+  // The size of the whole vector when relays and reducers encode it.
+  double mean_bytes = 0;
+  // The size of the whole vector when a contributor with a slow line encodes it.
+  double slow_bytes = 0;
 };
 
-// Bytes that the codecs make of so many values, at most, chunk by chunk.
+// Returns the most bytes to which the codecs encode this many values, chunk by chunk.
 EncodedSize EncodedSizeOf(uint64_t values, uint32_t chunk_elements, const LevelCodecs& codecs);
 
-// The rule that reducers follow. Clipping is no part of it: it is done by the plan's scales.
-// INVALID_ARGUMENT: it is not known, or cannot be carried out by an exchange.
+// Returns the rule by which reducers combine updates. It does not clip updates, because the plan's
+// scales do that. Fails with INVALID_ARGUMENT if the rule is unknown or an exchange cannot apply
+// it.
 absl::StatusOr<AggregationRule> RuleOf(const v1::ExchangeSpec& exchange);
 
 }  // namespace atolld

@@ -53,7 +53,7 @@ absl::Status CheckRunFiles(const v1::RunSpec& spec) {
     if (file.role() != kTokenizerRole && file.role() != kProgramRole &&
         file.role() != kValidationRole) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, "its role is none of tokenizer, program and validation"));
+          absl::StrCat(where, "its role is not tokenizer, program or validation"));
     }
     if (!IsFileName(file.name())) {
       return absl::InvalidArgumentError(

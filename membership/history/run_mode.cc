@@ -11,7 +11,7 @@
 namespace atolld {
 namespace {
 
-// As the config has them: [mode] momentum_clip, age_decay.
+// The limits of the config's [mode] momentum_clip and age_decay.
 constexpr float kMostMomentum = 1e6f;
 constexpr float kMostDecay = 100;
 

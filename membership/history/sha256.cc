@@ -16,12 +16,12 @@
 #ifndef ATOLL_MEMBERSHIP_HISTORY_SHA256_ONCE
 #define ATOLL_MEMBERSHIP_HISTORY_SHA256_ONCE
 
-// What both ways beside OpenSSL's share: the constants, and the padding of a message. FIPS 180-4,
-// sections 4.2.2, 5.1.1 and 5.3.3.
+// The constants and the padding of a message, which both implementations other than OpenSSL's use.
+// FIPS 180-4, sections 4.2.2, 5.1.1 and 5.3.3.
 namespace atolld {
 namespace {
 
-constexpr size_t kBlock = 64;  // bytes
+constexpr size_t kBlock = 64;  // in bytes
 constexpr size_t kRounds = 64;
 constexpr size_t kStateWords = 8;
 constexpr size_t kLengthBytes = 8;
@@ -30,7 +30,7 @@ constexpr size_t kLengthBytes = 8;
 constexpr uint32_t kInitial[kStateWords] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                             0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
-// The same of the cube roots of the first 64.
+// The same for the cube roots of the first 64 primes.
 constexpr uint32_t kConstants[kRounds] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -41,10 +41,11 @@ constexpr uint32_t kConstants[kRounds] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-// Of so many bytes: those that fill blocks.
+// Returns how many of `bytes` bytes fill whole blocks.
 constexpr size_t WholeBlocks(size_t bytes) { return bytes / kBlock * kBlock; }
 
-// What follows the whole blocks of a message: its last bytes, a 1 bit, zeros, the length in bits.
+// The end of a message after its whole blocks: its last bytes, a 1 bit, zeros, and the length in
+// bits.
 struct Tail {
   Tail(const uint8_t* message, size_t length)
       : size(length % kBlock + 1 + kLengthBytes <= kBlock ? kBlock : 2 * kBlock) {
@@ -60,7 +61,7 @@ struct Tail {
   size_t size;  // one block or two
 };
 
-constexpr size_t kWords = 16;  // a block's
+constexpr size_t kWords = 16;  // words of a block
 constexpr size_t kMostLanes = 16;
 
 }  // namespace
@@ -77,10 +78,10 @@ namespace atolld {
 namespace {
 
 constexpr size_t kVectorWords = 4;
-constexpr size_t kVectors = kBlock / sizeof(__m128i);  // a block's
+constexpr size_t kVectors = kBlock / sizeof(__m128i);  // vectors of a block
 constexpr size_t kSteps = kRounds / kVectorWords;
 
-// The state's words as the instructions want them, the highest first.
+// The state's words in the order that the instructions need, the highest first.
 struct PairState {
   __m128i abef;
   __m128i cdgh;
@@ -112,7 +113,8 @@ ATOLL_SHA_TARGET inline void StorePair(const PairState& state, Digest* digest) {
   _mm_storeu_si128(At(digest->data() + sizeof(__m128i)), BigEndianWords(hgfe));
 }
 
-// Four rounds of one message, and the words for those that come sixteen later.
+// Performs four rounds of one message, and computes the words for the rounds that come sixteen
+// later.
 ATOLL_SHA_TARGET inline void StepOfPair(size_t step, __m128i (&words)[kVectors], PairState* state) {
   __m128i& current = words[step % kVectors];
   const __m128i constants = _mm_loadu_si128(At(kConstants + kVectorWords * step));
@@ -222,7 +224,7 @@ HWY_INLINE Word BigEndian(Lanes d, Word x) {
   return hn::Or(outer, inner);
 }
 
-// words[w] holds word w of each lane's block: block[i] is lane i's.
+// Loads words[w] with word w of each lane's block; block[i] is lane i's.
 HWY_INLINE void LoadBlocks(Lanes d, const uint8_t* const* blocks, size_t offset, Word* words) {
   HWY_ALIGN uint32_t rows[kMostLanes * kWords];
   const size_t lanes = hn::Lanes(d);
@@ -234,7 +236,7 @@ HWY_INLINE void LoadBlocks(Lanes d, const uint8_t* const* blocks, size_t offset,
   }
 }
 
-// One block of every lane.
+// Compresses one block of every lane.
 HWY_INLINE void Compress(Lanes d, Word* words, Word* state) {
   Word a = state[0], b = state[1], c = state[2], e = state[4], f = state[5], g = state[6];
   Word upper = state[3], h = state[7];
@@ -301,7 +303,7 @@ HWY_AFTER_NAMESPACE();
 namespace atolld {
 namespace {
 
-// Fewer lanes are slower than OpenSSL with one piece after the other.
+// With fewer lanes it is slower than OpenSSL with one piece after the other.
 constexpr size_t kWorthwhileLanes = 16;
 
 }  // namespace
@@ -325,7 +327,8 @@ Digest Sha256(absl::Span<const uint8_t> bytes) {
   return digest;
 }
 
-// Sixteen lanes are hardly faster than a pair, whose bytes are still in the cache.
+// Prefers a pair to sixteen lanes, which are hardly faster, because the bytes of a pair are still
+// in the cache.
 size_t Sha256Together() {
   if (HasSha256Pair()) return kPair;
   return Sha256Lanes() >= kWorthwhileLanes ? Sha256Lanes() : 1;

@@ -1,7 +1,8 @@
-// SHA-256: of one piece, and of many of one length side by side, which is faster.
+// SHA-256 (FIPS 180-4) of one piece of data, and of many pieces of equal length in parallel, which
+// is faster.
 //
-// All ways give the same bits, which tests check on every SIMD target. FIPS 180-4. Pure functions,
-// any thread.
+// All implementations give the same bits; tests check this on every SIMD target. Pure. May be
+// called from any thread.
 #pragma once
 
 #include <array>
@@ -18,33 +19,37 @@ using Digest = std::array<uint8_t, kDigestBytes>;
 
 Digest Sha256(absl::Span<const uint8_t> bytes);
 
-// Sha256 of each piece; Sha256Together() of one length that follow each other are taken side by
-// side.
+// Returns the Sha256 of each piece. Consecutive pieces of equal length are hashed in parallel,
+// Sha256Together() at a time.
 std::vector<Digest> Sha256Each(absl::Span<const absl::Span<const uint8_t>> pieces);
 
-size_t Sha256Together();  // 1 where this CPU has nothing for it
+size_t Sha256Together();  // 1 if this CPU cannot hash in parallel
 
 // -----------------------------------------------------------------------------------------------
-// The ways that Sha256Each chooses from.
+// The implementations that Sha256Each chooses from.
 
-// Two pieces at once by the CPU's own SHA instructions. A round waits for the one before it, so
-// that one message leaves the unit idle half the time: two take turns. Section 6.2 in the steps of
-// SHA256RNDS2, SHA256MSG1 and SHA256MSG2 (Intel SDM, vol. 2B).
+// Hashes two pieces at once with the CPU's own SHA instructions. Each round waits for the one
+// before it, so a single message leaves the unit idle half of the time; two messages take turns.
+// The code follows section 6.2 of the standard with the instructions SHA256RNDS2, SHA256MSG1 and
+// SHA256MSG2 (Intel SDM, vol. 2B).
 inline constexpr size_t kPair = 2;
 
-// Whether this CPU has the instructions: where not, Sha256Pair is not to be called.
+// Returns true if this CPU has the instructions. Otherwise Sha256Pair must not be called.
 bool HasSha256Pair();
 
-// Digest i is of the `bytes` bytes at pieces[i]. There are two of each.
+// Sets digests[i] to the digest of the `bytes` bytes at pieces[i], for i = 0 and 1.
 void Sha256Pair(const uint8_t* const* pieces, size_t bytes, Digest* digests);
 
-// One piece in each lane of the vector registers, for CPUs that have wide registers and no SHA
-// instructions. Sixteen lanes are twice as fast as those with one piece, fewer are slower.
+// Sha256InVectors hashes one piece in each lane of the vector registers, for CPUs with wide
+// registers and no SHA instructions. With sixteen lanes this is twice as fast as hashing one piece
+// at a time; with fewer lanes it is slower.
 
-// Lanes of this CPU's widest registers: how many digests take as long as one.
+// Returns the number of lanes in this CPU's widest vector registers, which is the number of pieces
+// that Sha256InVectors hashes at once.
 size_t Sha256Lanes();
 
-// Digest i is of the `bytes` bytes at pieces[i]. There are Sha256Lanes() pieces and digests.
+// Sets digests[i] to the digest of the `bytes` bytes at pieces[i]. There must be Sha256Lanes()
+// pieces and digests.
 void Sha256InVectors(absl::Span<const uint8_t* const> pieces, size_t bytes,
                      absl::Span<Digest> digests);
 

@@ -40,10 +40,10 @@ std::string Signed(absl::string_view domain, absl::string_view message) {
   return absl::StrCat(domain, absl::string_view("\0", 1), message);
 }
 
-// So many at most, of some 200 bytes.
+// The most signatures that are remembered, of about 200 bytes each.
 constexpr size_t kMostRemembered = 65536;
 
-// Nothing: every signature is checked each time.
+// If nullopt, every signature is checked each time.
 std::optional<std::unordered_set<std::string>>& Remembered() {
   static std::optional<std::unordered_set<std::string>> remembered;
   return remembered;
@@ -62,7 +62,7 @@ bool Verify(absl::string_view public_key, const std::string& bytes, absl::string
   return right;
 }
 
-// Without it OpenSSL would ask at the terminal.
+// Refuses a password. Without this callback OpenSSL would ask for one at the terminal.
 int NoPassword(char* /*buffer*/, int /*size*/, int /*writes*/, void* /*data*/) { return -1; }
 
 }  // namespace
@@ -102,7 +102,7 @@ absl::StatusOr<SigningKey> SigningKey::FromPem(absl::string_view pem) {
   ERR_clear_error();
   if (key == nullptr || EVP_PKEY_get_base_id(key) != EVP_PKEY_ED25519) {
     EVP_PKEY_free(key);
-    return absl::InvalidArgumentError("it is no Ed25519 key in PEM");
+    return absl::InvalidArgumentError("it is not an Ed25519 key in PEM");
   }
   return Own(key);
 }
@@ -128,7 +128,7 @@ std::string SigningKey::Sign(absl::string_view domain, absl::string_view message
       EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
                      Bytes(bytes), bytes.size()) == 1 &&
       size == kSignatureBytes;
-  if (!made) std::abort();  // of a sound key: no memory is left
+  if (!made) std::abort();  // the key is valid, so only memory can be lacking
   return signature;
 }
 
@@ -138,7 +138,7 @@ bool VerifySignature(absl::string_view public_key, absl::string_view domain,
   const std::string bytes = Signed(domain, message);
   auto& remembered = Remembered();
   if (!remembered) return Verify(public_key, bytes, signature);
-  // The first two have fixed sizes: no other three make the same text.
+  // The first two have fixed sizes, so no other three values make the same text.
   std::string what = absl::StrCat(public_key, signature, bytes);
   if (remembered->count(what) != 0) return true;
   if (!Verify(public_key, bytes, signature)) return false;

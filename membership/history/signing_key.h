@@ -1,8 +1,8 @@
-// SigningKey: what somebody vouches with for what others will read later: Ed25519 (RFC 8032).
+// SigningKey: an Ed25519 key (RFC 8032) with which a peer signs statements that others read later.
 //
-// Signatures are deterministic, so a replayed run has the same ones. What is signed names its
-// domain ("atoll.header", ...), so that no signature serves for anything else. Immutable, any
-// thread.
+// Signatures are deterministic, so a replayed run has the same signatures. Every signed message
+// names its domain ("atoll.header", ...), so a signature cannot be used for another kind of
+// message. Immutable, therefore thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,22 @@ inline constexpr size_t kSignatureBytes = 64;
 
 class SigningKey {
  public:
-  // A fresh one, from OpenSSL's generator.
+  // Makes a new key with OpenSSL's random generator.
   static absl::StatusOr<SigningKey> Generate();
-  // The key of this 32-byte seed: for a simulation. INVALID_ARGUMENT: another size.
+  // Makes the key that belongs to this 32-byte seed, for a simulation. Fails with INVALID_ARGUMENT
+  // if the seed has another size.
   static absl::StatusOr<SigningKey> FromSeed(absl::string_view seed);
-  // INVALID_ARGUMENT: no Ed25519 key in PEM; one with a password is none.
+  // Fails with INVALID_ARGUMENT if the text is not an Ed25519 key in PEM, or if the key has a
+  // password.
   static absl::StatusOr<SigningKey> FromPem(absl::string_view pem);
 
-  // PKCS #8, without a password: for a file that its owner alone may read.
+  // Returns the key as PEM (PKCS #8) without a password, for a file that only its owner may read.
   absl::StatusOr<std::string> ToPem() const;
 
-  const std::string& public_key() const { return public_key_; }  // kPublicKeyBytes
+  const std::string& public_key() const { return public_key_; }  // kPublicKeyBytes long
 
-  // kSignatureBytes over the domain, a zero byte, and the message. The domain holds no zero byte.
+  // Returns the signature of the domain, a zero byte and the message; it has kSignatureBytes bytes.
+  // The domain must not contain a zero byte.
   std::string Sign(absl::string_view domain, absl::string_view message) const;
 
  private:
@@ -46,16 +49,16 @@ class SigningKey {
   std::string public_key_;
 };
 
-// Whether the key's owner has signed this message in this domain. Total: sizes that no key or
-// signature has are false. Some 100 microseconds.
+// Returns true if the key's owner signed this message in this domain. Returns false if the key or
+// the signature has a wrong size. Takes about 100 microseconds.
 bool VerifySignature(absl::string_view public_key, absl::string_view domain,
                      absl::string_view message, absl::string_view signature);
 
 // -----------------------------------------------------------------------------------------------
-// For a simulation, where many machines of one thread check the same signatures.
+// For a simulation, in which many machines on one thread check the same signatures.
 
-// From now on this process remembers which signatures VerifySignature has found right, and checks
-// each of them once. One thread. Never in production.
+// From now on this process remembers the signatures that VerifySignature has found right, and
+// checks each of them only once. Used by one thread, and never in production.
 void RememberRightSignatures();
 
 }  // namespace atolld

@@ -1,9 +1,9 @@
-// What the replicated state of a run consists of beside theta, and the numbers by which an entry
-// moves what no outer rule knows.
+// The parts of a run's replicated state other than theta, and the scalars by which an entry changes
+// the common control variate, which is not part of any outer rule.
 //
-// The state is theta, the outer rule's buffers by name, and, of a run with control variates, their
-// common one last. Snapshots carry them and digests cover them in this order. Pure functions, any
-// thread.
+// The state consists of theta, the outer rule's buffers in the order of their names and, in a run
+// that has one, the common control variate. Snapshots contain these parts and digests cover them in
+// this order. Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@
 
 namespace atolld {
 
-// INVALID_ARGUMENT: the outer rule is not known.
+// Fails with INVALID_ARGUMENT if the outer rule is unknown.
 absl::StatusOr<std::vector<std::string>> StateBuffers(const v1::RunSpec& spec);
 
-// Adds to the scalars of a header, whose contributors are set, those of the common control variate
-// (optimizer/control_variate.h), keeping them ascending. Nothing in a run without.
+// Adds the scalars of the common control variate (optimizer/control_variate.h) to those of a
+// header, whose contributors must be set, and keeps them ascending. Does nothing in a run without
+// control variates.
 //   control_share = min(1, parties of the contributors / parties)
 //   control_rate  = 1 / (learning rate x mean of the contributors' steps a party, by weight)
-// `parties`: of the whole run, as its coordinator counts them.
+// `parties` is the number of parties in the whole run, which its coordinator counts.
 void AddControlScalars(const v1::RunSpec& spec, uint64_t parties, v1::EntryHeader* header);
 
 }  // namespace atolld

@@ -17,13 +17,13 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Of the way to the newest length, with each entry.
+// The part of the way to the newest length that the usual length moves with each entry.
 constexpr double kUsualShare = 0.1;
 
-// 1 + 1 / kUsualShare, and what rounding may add.
+// 1 + 1 / kUsualShare, plus what rounding may add.
 constexpr float kLargestGap = 11.001f;
 
-// Relative, of what exp and cos lead to.
+// The relative tolerance for values that depend on exp and cos.
 constexpr double kNearly = 1e-6;
 
 float Decay(const v1::RunSpec& spec) { return absl::bit_cast<float>(spec.mode().age_decay_bits()); }
@@ -37,14 +37,14 @@ std::optional<float> Find(const v1::EntryHeader& header, const char* name) {
 
 using Scalars = std::map<std::string, float>;
 
-// What the header alone leads to, by name.
+// The scalars that the header alone determines, by name.
 struct OwnScalars {
   Scalars exact;       // the same bits on every machine
-  Scalars nearly;      // made by exp and cos
+  Scalars nearly;      // depend on exp and cos
   double factors = 0;  // the sum of f_i
 };
 
-// N of "delayed_nesterov".
+// Returns N of "delayed_nesterov".
 double BufferOf(const v1::RunSpec& spec) { return std::max<uint32_t>(1, spec.outer().buffer()); }
 
 bool GathersUpdates(const v1::RunSpec& spec) { return spec.outer().rule() == "delayed_nesterov"; }
@@ -57,7 +57,7 @@ float RestOf(const v1::RunSpec& spec, float due, float waiting) {
   return due == 0 ? 0 : static_cast<float>(double{waiting} / BufferOf(spec));
 }
 
-// What follows from the header before too.
+// Returns the scalars that also depend on the previous header.
 Scalars GatheredScalars(const v1::RunSpec& spec, const v1::EntryHeader* previous, double counted) {
   const double before = previous == nullptr ? 0 : Find(*previous, kWaitingScalar).value_or(0.0f);
   const auto gathered = static_cast<float>(before + counted);
@@ -106,7 +106,7 @@ float Gap(const v1::EntryHeader* previous) {
 }
 
 Scalars GapScalars(const v1::EntryHeader* previous, double squared_mean) {
-  // What is not known leaves the usual length as it was.
+  // An unknown length leaves the usual length unchanged.
   float length = squared_mean > 0 ? static_cast<float>(std::sqrt(squared_mean)) : 0;
   if (!std::isfinite(length)) length = 0;
   const float before = previous == nullptr ? 0 : Find(*previous, kUsualLengthScalar).value_or(0.0f);
@@ -125,14 +125,15 @@ absl::Status Wrong(const std::string& name, const std::optional<float>& value,
                    value ? absl::StrCat(" is ", *value) : std::string(" is missing"), "; ", right));
 }
 
-// How many updates waited before is not known here, so that the count is held to its range.
+// The number of updates that waited before is not known here, so the count is checked only for its
+// range.
 absl::Status CheckGathered(const v1::RunSpec& spec, const v1::EntryHeader& header, double counted) {
   if (!GathersUpdates(spec)) return absl::OkStatus();
   const std::optional<float> due = Find(header, kDueScalar);
   const std::optional<float> waiting = Find(header, kWaitingScalar);
   const std::optional<float> rest = Find(header, kRestScalar);
   if (!due || (*due != 0 && *due != 1)) return Wrong(kDueScalar, due, "it must be 0 or 1");
-  // All that the entry counts waits, unless the momentum has taken a part of it.
+  // Everything that the entry counts waits, unless the momentum has taken a part of it.
   const double near = kNearly * BufferOf(spec);
   const double least = *due == 0 ? counted - near : 0;
   const double most = *due == 0 ? BufferOf(spec) : counted + near;

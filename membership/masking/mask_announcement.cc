@@ -36,6 +36,22 @@ std::string FrozenStatement(const v1::MaskRoster& roster,
   return ToBytes(builder.Finish());
 }
 
+// Checks that every party is in the closed list with the key that the list names.
+absl::Status CheckListed(const v1::MaskRoster& roster, const KnownSigningKeys& known) {
+  std::vector<std::string> unlisted;
+  for (const v1::MaskKeys& keys : roster.parties()) {
+    const auto found = known.find(keys.peer());
+    if (found == known.end() || found->second != keys.signing_key()) {
+      unlisted.push_back(keys.peer());
+    }
+  }
+  if (unlisted.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the run's masks are for listed parties alone ([privacy] closed), and ",
+                   absl::StrJoin(unlisted, ", "), unlisted.size() == 1 ? " is" : " are",
+                   " not in this party's list with the key that signs here"));
+}
+
 }  // namespace
 
 std::vector<std::string> Strangers(const v1::MaskRoster& roster, const KnownSigningKeys& known) {
@@ -95,14 +111,15 @@ absl::Status CheckMaskKeys(const v1::MaskAttempt& attempt, const v1::MaskKeys& k
   return absl::OkStatus();
 }
 
-absl::Status CheckMaskRoster(const v1::MaskRoster& roster, uint32_t wanted,
+absl::Status CheckMaskRoster(const v1::MaskRoster& roster, const MaskRosterRule& rule,
                              const KnownSigningKeys& known) {
   const int parties = roster.parties_size();
-  if (parties < 2 || parties > static_cast<int>(kMostMaskedParties)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("masks are for 2 to ", kMostMaskedParties, " parties, not ", parties));
+  const auto fewest = static_cast<int>(std::max<uint32_t>(2, rule.fewest));
+  if (parties < fewest || parties > static_cast<int>(kMostMaskedParties)) {
+    return absl::InvalidArgumentError(absl::StrCat("this run's masks are for ", fewest, " to ",
+                                                   kMostMaskedParties, " parties, not ", parties));
   }
-  const uint32_t least = MaskThreshold(static_cast<uint32_t>(parties), wanted);
+  const uint32_t least = MaskThreshold(static_cast<uint32_t>(parties), rule.threshold);
   if (roster.threshold() < least || roster.threshold() > static_cast<uint32_t>(parties)) {
     return absl::InvalidArgumentError(absl::StrCat("a threshold of ", roster.threshold(), " for ",
                                                    Counted(parties, "party"), ": at least ", least,
@@ -123,6 +140,7 @@ absl::Status CheckMaskRoster(const v1::MaskRoster& roster, uint32_t wanted,
       }
     }
   }
+  if (rule.closed) RETURN_IF_ERROR(CheckListed(roster, known));
   const std::vector<std::string> strangers = Strangers(roster, known);
   if (strangers.size() <= MostStrangers(static_cast<size_t>(parties))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -155,7 +173,7 @@ absl::Status CheckContributors(const v1::MaskRoster& roster,
     const int place = PlaceIn(roster, peer);
     if (place <= before) {
       return absl::InvalidArgumentError(
-          absl::StrCat(OneLine(peer, 64), place < 0 ? " is no party of this sum"
+          absl::StrCat(OneLine(peer, 64), place < 0 ? " is not a party of this sum"
                                                     : " is out of order among the contributors"));
     }
     before = place;

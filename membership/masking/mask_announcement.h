@@ -1,9 +1,9 @@
-// What is signed and checked of a masked round: the keys that parties announce, the roster of all,
-// and which contributors a sum is of.
+// The parts of a masked round that are signed or checked: the keys that parties announce, the
+// roster of all parties, and the set of contributors in a sum.
 //
-// Signatures are by the parties' signing keys, so a coordinator that carries the messages can put
-// no key of its own in another's place, nor tell two parties of two sets of contributors. Pure
-// functions, any thread.
+// Signatures are made with the parties' signing keys. A coordinator, through which all messages
+// pass, therefore cannot replace a party's key with its own, and cannot make two parties accept
+// different sets of contributors. Pure. May be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,45 +20,62 @@
 
 namespace atolld {
 
-inline constexpr uint32_t kMostMaskedParties = 255;  // shares have places of one byte
+inline constexpr uint32_t kMostMaskedParties = 255;  // the place of a share is one byte
 
-// "run r, version 3, attempt 7".
+// Returns a description such as "run r, version 3, attempt 7".
 std::string Describe(const v1::MaskAttempt& attempt);
 bool SameAttempt(const v1::MaskAttempt& a, const v1::MaskAttempt& b);
-// 32 bytes that no other attempt has.
+// Returns 32 bytes that are unique to the attempt.
 std::string AttemptDigest(const v1::MaskAttempt& attempt);
 
-// Fewest shares and contributors of so many parties: more than two thirds of them, and `wanted` if
-// that is more. Two sets of contributors would each need that many signatures, so more than a third
+// Returns the smallest allowed number of contributors, which is also the number of shares that
+// recover a secret: more than two thirds of the parties, or `wanted` if that is more. Two different
+// sets of contributors would each need that many signatures, so more than a third of the parties
 // would have to sign both (Bonawitz et al. 2017, section 6.2: a malicious server).
 uint32_t MaskThreshold(uint32_t parties, uint32_t wanted);
 
-// Sets signing_key and signature.
+// Sets the fields signing_key and signature.
 void SignMaskKeys(const SigningKey& key, const v1::MaskAttempt& attempt, v1::MaskKeys* keys);
-// INVALID_ARGUMENT, naming the party: a field has another length, or it is not signed so.
+// Fails with INVALID_ARGUMENT if a field has the wrong length or the signature is not valid; the
+// message names the party.
 absl::Status CheckMaskKeys(const v1::MaskAttempt& attempt, const v1::MaskKeys& keys);
 
-// Signing keys that somebody knows otherwise than from the coordinator's word of this round, by
-// peer id.
+// A run's requirements for the roster of each attempt.
+struct MaskRosterRule {
+  // The smallest number of contributors; MaskThreshold may require more.
+  uint32_t threshold = 0;
+  // The smallest number of parties. MaskThreshold alone would allow a very small roster in a large
+  // run.
+  uint32_t fewest = 2;
+  // True if only parties with known signing keys are allowed.
+  bool closed = false;
+};
+
+// The signing keys, by peer id, that a party knows from other sources than the coordinator's
+// messages of this round.
 using KnownSigningKeys = std::map<std::string, std::string>;
 
-// The parties of whom another signing key is known: installed anew, or somebody in their place.
+// Returns the strangers: the parties of the roster for which `known` has another signing key. Such
+// a party was installed anew, or another peer has taken its place.
 std::vector<std::string> Strangers(const v1::MaskRoster& roster, const KnownSigningKeys& known);
-// So many of them a roster may have: fewer than a third of the parties, whom MaskThreshold bears
-// even where they are the coordinator's. So one party's new key does not hold up the others.
+// Returns the greatest number of strangers that a roster may have: fewer than a third of the
+// parties. MaskThreshold protects the others even if all of these belong to the coordinator. A
+// single party's new key therefore does not stop the others.
 inline size_t MostStrangers(size_t parties) { return (parties - 1) / 3; }
 
-// INVALID_ARGUMENT: not ascending, too few or too many, a threshold below MaskThreshold(parties,
-// wanted) or above the parties, keys that do not check or that two share, or more strangers than
-// MostStrangers.
-absl::Status CheckMaskRoster(const v1::MaskRoster& roster, uint32_t wanted,
+// Fails with INVALID_ARGUMENT if the parties are not ascending, too few or too many; if the
+// threshold is below MaskThreshold(parties, rule.threshold) or above the number of parties; if a
+// key is not valid or two parties have the same key; if there are more than MostStrangers
+// strangers; or if the rule is closed and a party's signing key is not in `known`.
+absl::Status CheckMaskRoster(const v1::MaskRoster& roster, const MaskRosterRule& rule,
                              const KnownSigningKeys& known);
-// SHA-256 over all that the roster says.
+// Returns the SHA-256 of all fields of the roster.
 std::string RosterDigest(const v1::MaskRoster& roster);
-// The party's index in the roster; -1: it is not there.
+// Returns the party's index in the roster, or -1 if the roster does not have it.
 int PlaceIn(const v1::MaskRoster& roster, absl::string_view peer);
 
-// INVALID_ARGUMENT: not in the roster's order, none of it, or below its threshold.
+// Fails with INVALID_ARGUMENT if the contributors are not in the roster's order, if one of them is
+// not in the roster, or if there are fewer than the roster's threshold.
 absl::Status CheckContributors(const v1::MaskRoster& roster,
                                absl::Span<const std::string> contributors);
 std::string SignContributors(const SigningKey& key, const v1::MaskRoster& roster,

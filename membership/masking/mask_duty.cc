@@ -8,12 +8,12 @@
 namespace atolld {
 
 MaskDuty::MaskDuty(std::string run_id, std::string peer, const SigningKey* signing_key,
-                   uint32_t threshold, std::function<std::string()> draw,
+                   const MaskRosterRule& rule, std::function<std::string()> draw,
                    std::function<KnownSigningKeys()> known)
     : run_id_(std::move(run_id)),
       peer_(std::move(peer)),
       signing_key_(signing_key),
-      threshold_(threshold),
+      rule_(rule),
       draw_(std::move(draw)),
       known_(std::move(known)) {}
 
@@ -41,8 +41,7 @@ MaskDuty::Output MaskDuty::Begin(const v1::MaskAttempt& attempt) {
     if (party_ != nullptr) out.action = Action::kForget;
     Forget();
     last_ = attempt.attempt();
-    party_ =
-        std::make_unique<MaskParty>(attempt, peer_, signing_key_, threshold_, known_(), *secret);
+    party_ = std::make_unique<MaskParty>(attempt, peer_, signing_key_, rule_, known_(), *secret);
   }
   *out.sends.emplace_back().mutable_keys() = party_->keys();
   return out;
@@ -71,7 +70,7 @@ MaskDuty::Output MaskDuty::Unmask(const v1::Unmasking& unmasking) {
 MaskDuty::Output MaskDuty::OnMessage(const v1::MaskToParty& message) {
   Output out;
   if (message.has_begin()) return Begin(message.begin());
-  if (party_ == nullptr) return out;  // of an attempt that is over here
+  if (party_ == nullptr) return out;  // a message of an attempt that has ended here
   switch (message.message_case()) {
     case v1::MaskToParty::kRoster: {
       absl::StatusOr<v1::MaskShares> shares = party_->OnRoster(message.roster());
@@ -83,7 +82,7 @@ MaskDuty::Output MaskDuty::OnMessage(const v1::MaskToParty& message) {
     case v1::MaskToParty::kDelivery: {
       const absl::Status taken = party_->OnDelivery(message.delivery());
       if (!taken.ok()) return GiveUp(taken);
-      // What comes again was done before: no chunk is masked twice in one attempt.
+      // A repeated message was handled before: no chunk is masked twice in one attempt.
       if (!std::exchange(delivered_, true)) out.action = Action::kMask;
       return out;
     }

@@ -1,9 +1,11 @@
-// MaskDuty: what a party does at each word of the coordinator about masks, attempt after attempt.
+// MaskDuty: answers the coordinator's messages about masks on the side of a party, for one attempt
+// after another.
 //
-// Laws: it takes part in one attempt at a time and, of one process, in none whose number is not
-// above that of the last; so no secret serves twice. A new attempt or an end forgets the secrets of
-// the one before. What an honest coordinator would not say ends the attempt, and the coordinator is
-// told. No I/O, no clock; one thread.
+// Laws: the party takes part in one attempt at a time. Each attempt in which a process takes part
+// has a greater number than the one before, so no secret is used twice. The secrets of an attempt
+// are erased when it ends or a new one begins. A message that an honest coordinator would not send
+// ends the attempt, and the party reports this to the coordinator. Pure: it uses neither I/O nor a
+// clock. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -23,38 +25,43 @@ namespace atolld {
 
 class MaskDuty {
  public:
-  // What the party is to do beside answering.
+  // The caller's next step after sending the messages.
   enum class Action {
     kNothing,
-    kMask,    // its update, with party(); then Masked()
-    kUnmask,  // the sum, with masks()
-    kForget   // the attempt is over: a masked update that has not been summed is worth nothing
+    kMask,    // mask the update with party(), then call Masked()
+    kUnmask,  // take the masks in masks() off the sum
+    kForget   // the attempt is over, so discard the masked update if it has not been summed
   };
   struct Output {
     std::vector<v1::MaskFromParty> sends;
     Action action = Action::kNothing;
-    std::string event;  // for people; empty: nothing
+    // A message for people; empty if there is none.
+    std::string event;
   };
 
-  // `draw`: 32 random bytes, each time others. `known`: as MaskParty's, asked at each attempt.
-  // `signing_key` outlives it.
-  MaskDuty(std::string run_id, std::string peer, const SigningKey* signing_key, uint32_t threshold,
-           std::function<std::string()> draw, std::function<KnownSigningKeys()> known);
+  // `rule` is the run's rule for rosters. `draw` returns 32 new random bytes. `known` returns the
+  // signing keys that the party knows; it is called once for each attempt. `signing_key` must
+  // outlive this object.
+  MaskDuty(std::string run_id, std::string peer, const SigningKey* signing_key,
+           const MaskRosterRule& rule, std::function<std::string()> draw,
+           std::function<KnownSigningKeys()> known);
 
   Output OnMessage(const v1::MaskToParty& message);
-  // The update is encoded and masked: its root, and the signature of that.
+  // Called when the update is encoded and masked, with the root of the update and its signature.
   Output Masked(std::string root, std::string signature) const;
-  // The exchange has come to this under the plan's revision.
+  // Called when the exchange has computed this peer's sum under the plan's current revision.
   Output Summed(v1::MaskedSum sum) const;
-  // Its update is gone, or what came is of no use to it: the attempt is over here, and the
-  // coordinator is told. Nothing where it is in none.
+  // Called when the party has lost its update or cannot use the sum that arrived. Ends the attempt
+  // for this party and reports `why` to the coordinator. Does nothing if the party is in no
+  // attempt.
   Output GiveUp(const absl::Status& why);
-  // The same where there is nobody to tell any more.
+  // Ends the attempt without a message. Called when the coordinator cannot be reached any more.
   void Forget();
 
-  const MaskParty* party() const { return party_.get(); }        // nullptr: in no attempt
-  const std::vector<LeftMask>& masks() const { return masks_; }  // from kUnmask on
-  const std::vector<std::string>& contributors() const { return contributors_; }  // as masks()
+  const MaskParty* party() const { return party_.get(); }        // null if it is in no attempt
+  const std::vector<LeftMask>& masks() const { return masks_; }  // set after kUnmask
+  // The contributors to the sum; set together with masks().
+  const std::vector<std::string>& contributors() const { return contributors_; }
 
  private:
   Output Begin(const v1::MaskAttempt& attempt);
@@ -63,11 +70,12 @@ class MaskDuty {
   const std::string run_id_;
   const std::string peer_;
   const SigningKey* const signing_key_;
-  const uint32_t threshold_;
+  const MaskRosterRule rule_;
   const std::function<std::string()> draw_;
   const std::function<KnownSigningKeys()> known_;
 
-  std::optional<uint64_t> last_;  // attempt that it took part in
+  // The number of the last attempt that the party took part in.
+  std::optional<uint64_t> last_;
   std::unique_ptr<MaskParty> party_;
   v1::MaskRoster roster_;
   std::vector<LeftMask> masks_;

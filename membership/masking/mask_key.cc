@@ -23,7 +23,7 @@ using OwnedMaskKey = std::unique_ptr<EVP_PKEY, FreeMaskKey>;
 OwnedMaskKey PrivateHalf(const MaskSecret& secret) {
   OwnedMaskKey key(
       EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, nullptr, secret.data(), kMaskSecretBytes));
-  CHECK(key != nullptr);  // any 32 bytes are one
+  CHECK(key != nullptr);  // any 32 bytes are a valid key
   return key;
 }
 
@@ -58,8 +58,7 @@ absl::StatusOr<MaskSecret> MaskKey::Agree(absl::string_view their_public_key,
       EVP_PKEY_derive(agreement.get(), product.data(), &size) == 1 && size == kMaskSecretBytes;
   ERR_clear_error();
   if (!agreed) {
-    return absl::InvalidArgumentError(
-        "with this public key of a mask nobody can agree on a secret");
+    return absl::InvalidArgumentError("no secret can be agreed on with this public key of a mask");
   }
   return product.Derive(label, context);
 }

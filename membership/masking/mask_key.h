@@ -1,9 +1,9 @@
-// MaskKey: a key pair with which two parties come to a secret that nobody else has: X25519
-// (RFC 7748).
+// MaskKey: a key pair for X25519 (RFC 7748), by which two parties agree on a secret that no other
+// party knows.
 //
-// Each party has two for every attempt: one under which shares are sealed, and one from which masks
-// come. Were they one, then the masking key of somebody who dropped out, once it is revealed, would
-// open all the shares that were sealed for it. Immutable, any thread.
+// Each party has two pairs for every attempt: one to seal shares, and one from which masks are
+// derived. If a party drops out, its masking key is revealed. With only one pair, that key would
+// then also open all the shares that were sealed for the party. Immutable, therefore thread-safe.
 #pragma once
 
 #include <string>
@@ -18,15 +18,16 @@ inline constexpr size_t kMaskKeyBytes = 32;
 
 class MaskKey {
  public:
-  // The pair whose private half is this secret.
+  // Makes the pair that has this secret as its private key.
   explicit MaskKey(const MaskSecret& secret);
 
   const MaskSecret& secret() const { return secret_; }
-  const std::string& public_key() const { return public_key_; }  // kMaskKeyBytes
+  const std::string& public_key() const { return public_key_; }  // kMaskKeyBytes long
 
-  // What both owners come to: HKDF of the X25519 product, under the label and the context, which
-  // both give alike. INVALID_ARGUMENT: no public key, or one of the few that make the product zero
-  // whatever the secret.
+  // Returns the secret on which both owners agree. It is the HKDF of the X25519 product with the
+  // label and the context, which must be the same on both sides. Fails with INVALID_ARGUMENT if
+  // `their_public_key` is not a public key, or is one of the few keys for which the product is zero
+  // with every secret.
   absl::StatusOr<MaskSecret> Agree(absl::string_view their_public_key, absl::string_view label,
                                    absl::string_view context) const;
 

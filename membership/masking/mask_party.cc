@@ -16,11 +16,11 @@
 namespace atolld {
 
 MaskParty::MaskParty(v1::MaskAttempt attempt, std::string peer, const SigningKey* signing_key,
-                     uint32_t wanted, KnownSigningKeys known, const MaskSecret& secret)
+                     const MaskRosterRule& rule, KnownSigningKeys known, const MaskSecret& secret)
     : attempt_(std::move(attempt)),
       peer_(std::move(peer)),
       signing_key_(signing_key),
-      wanted_(wanted),
+      rule_(rule),
       known_(std::move(known)),
       secret_(secret),
       sharing_key_(secret.Derive("sharing", AttemptDigest(attempt_))),
@@ -61,11 +61,12 @@ absl::StatusOr<v1::MaskShares> MaskParty::OnRoster(const v1::MaskRoster& roster)
     if (RosterDigest(*roster_) == RosterDigest(roster)) return *shares_;
     return GiveUp(absl::InvalidArgumentError("the coordinator tells of two rosters of masks"));
   }
-  status = CheckMaskRoster(roster, wanted_, known_);
+  status = CheckMaskRoster(roster, rule_, known_);
   if (!status.ok()) return GiveUp(status);
   const int place = PlaceIn(roster, peer_);
   if (place < 0 || roster.parties(place).signature() != keys_.signature()) {
-    return GiveUp(absl::InvalidArgumentError("the roster of masks has not this party's keys"));
+    return GiveUp(
+        absl::InvalidArgumentError("the roster of masks does not have this party's keys"));
   }
   roster_ = roster;
   absl::StatusOr<v1::MaskShares> shares = MakeShares();
@@ -226,7 +227,7 @@ absl::StatusOr<v1::UnmaskShares> MaskParty::OnRequest(const v1::UnmaskRequest& r
 absl::StatusOr<MaskSecret> SealKey(const MaskKey& own, const std::string& their_sharing_key,
                                    const v1::MaskAttempt& attempt, const std::string& from,
                                    const std::string& to) {
-  // Ids hold no zero byte, and the digest has one length.
+  // Ids contain no zero byte, and the digest has a fixed length.
   const absl::string_view zero("\0", 1);
   return own.Agree(their_sharing_key, "seal", absl::StrCat(AttemptDigest(attempt), from, zero, to));
 }

@@ -1,14 +1,15 @@
-// MaskParty: one party's side of one attempt of a masked sum: what it announces, seals, adds to its
-// update, signs and reveals.
+// MaskParty: the side of one party in one attempt at a masked sum. It announces keys, seals shares,
+// masks the party's update, signs the set of contributors and reveals shares.
 //
-// Law: of each party it reveals a share of the own mask's seed or of the masking key, never both,
-// and only for one set of contributors: the first that it was told of, which at least `threshold`
-// parties have signed. Steps go forward only; what comes again gets the same answer, and what
-// contradicts an earlier step, or comes out of turn, is refused and ends the attempt here: after
-// that this party reveals nothing more. (Bonawitz et al. 2017, figure 4, with the lines for a
-// malicious server.)
+// Law: for each party it reveals a share of either the seed of that party's own mask or its masking
+// key, never both. It does so for only one set of contributors, which is the first that it was sent
+// and must be signed by at least `threshold` parties. Steps only go forward. A repeated message
+// gets the same answer. If a message contradicts an earlier step or is out of turn, it is refused
+// and the attempt ends for this party, which then reveals nothing more. (Bonawitz et al. 2017,
+// figure 4, with the lines for a malicious server.)
 //
-// No I/O, no clock. One thread; Mask is const and may run on any, between the steps.
+// Pure: it uses neither I/O nor a clock. Used by one thread, except that between the steps Mask may
+// be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -31,32 +32,35 @@ namespace atolld {
 
 class MaskParty {
  public:
-  // `secret`: 32 random bytes, drawn for this attempt alone and kept in memory only. `wanted`:
-  // the run's threshold. `signing_key` outlives the party.
+  // `secret` has 32 random bytes, which are drawn for this attempt only and are never stored.
+  // `rule` is the run's rule for rosters. `signing_key` must outlive this object.
   MaskParty(v1::MaskAttempt attempt, std::string peer, const SigningKey* signing_key,
-            uint32_t wanted, KnownSigningKeys known, const MaskSecret& secret);
+            const MaskRosterRule& rule, KnownSigningKeys known, const MaskSecret& secret);
 
   const v1::MaskAttempt& attempt() const { return attempt_; }
-  bool over() const { return over_; }  // it was given up, here or by Discard
+  // True if the attempt has ended because of an error or by Discard.
+  bool over() const { return over_; }
   void Discard() { over_ = true; }
 
-  // Step 1.
+  // Step 1: the keys to announce.
   const v1::MaskKeys& keys() const { return keys_; }
 
-  // Each step's errors: INVALID_ARGUMENT says what is wrong with the message; FAILED_PRECONDITION:
-  // out of turn, or the attempt is over. After either it is over.
+  // Each of the next steps fails with INVALID_ARGUMENT if its message is not valid; the error says
+  // what is wrong. It fails with FAILED_PRECONDITION if it is out of turn or the attempt is over.
+  // Both errors end the attempt.
 
-  // Step 2: the shares for all others.
+  // Step 2: returns the shares for all other parties.
   absl::StatusOr<v1::MaskShares> OnRoster(const v1::MaskRoster& roster);
-  // Step 3: from here on updates can be masked.
+  // Step 3: takes the shares of the other parties. After this step the update can be masked.
   absl::Status OnDelivery(const v1::MaskDelivery& delivery);
-  // Adds the masks to a chunk's codes: its own one, and for each other party that masks the common
-  // one, plus for parties behind it in the roster and minus for those before. Once for each chunk
-  // of an attempt. FAILED_PRECONDITION before step 3 and after step 4.
+  // Adds the masks to the codes of a chunk. These are the party's own mask and the mask that it has
+  // in common with each other party that masks. A common mask is added if the other party comes
+  // later in the roster, and subtracted if it comes earlier. Must be called once for each chunk of
+  // an attempt. Fails with FAILED_PRECONDITION before step 3 and after step 4.
   absl::Status Mask(const RingForm& ring, uint64_t chunk, absl::Span<uint32_t> codes) const;
-  // Step 4: the signature under the contributors, of whom this party is one.
+  // Step 4: returns the signature of the set of contributors, which must include this party.
   absl::StatusOr<v1::MaskAgreed> OnFrozen(const v1::MaskFrozen& frozen);
-  // Step 5.
+  // Step 5: returns the shares that this party reveals.
   absl::StatusOr<v1::UnmaskShares> OnRequest(const v1::UnmaskRequest& request);
 
  private:
@@ -69,14 +73,14 @@ class MaskParty {
   absl::StatusOr<v1::MaskShares> MakeShares();
   absl::Status TakeDelivery(const v1::MaskDelivery& delivery);
   absl::Status CheckConsents(const v1::UnmaskRequest& request) const;
-  // Whatever goes wrong ends the attempt.
+  // Ends the attempt and returns `status`.
   absl::Status GiveUp(absl::Status status);
 
   // Constant after construction.
   const v1::MaskAttempt attempt_;
   const std::string peer_;
   const SigningKey* const signing_key_;
-  const uint32_t wanted_;
+  const MaskRosterRule rule_;
   const KnownSigningKeys known_;
   const MaskSecret secret_;
   const MaskKey sharing_key_;
@@ -86,19 +90,20 @@ class MaskParty {
 
   bool over_ = false;
   std::optional<v1::MaskRoster> roster_;
-  std::optional<v1::MaskShares> shares_;      // as they were sent
-  std::map<std::string, HeldShares> held_;    // of each party that masks, itself too
-  std::map<std::string, MaskSecret> common_;  // with each other party that masks
-  std::optional<std::string> delivery_;       // as it came
+  std::optional<v1::MaskShares> shares_;  // the shares that were sent
+  // The shares that this party holds, by the party that masks (including itself).
+  std::map<std::string, HeldShares> held_;
+  std::map<std::string, MaskSecret> common_;  // the secrets of common masks, by the other party
+  std::optional<std::string> delivery_;       // the delivery, serialised
   std::optional<std::vector<std::string>> frozen_;
 };
 
-// What a share for another party is sealed under.
+// Returns the key under which a share for another party is sealed.
 absl::StatusOr<MaskSecret> SealKey(const MaskKey& own, const std::string& their_sharing_key,
                                    const v1::MaskAttempt& attempt, const std::string& from,
                                    const std::string& to);
 
-// The secret of the mask that two parties have in common.
+// Returns the secret from which the common mask of two parties is derived.
 absl::StatusOr<MaskSecret> CommonMask(const MaskKey& own, const std::string& their_masking_key,
                                       const v1::MaskAttempt& attempt);
 

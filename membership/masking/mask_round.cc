@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
@@ -38,8 +39,8 @@ bool In(const std::vector<std::string>& peers, const std::string& peer) {
 
 }  // namespace
 
-MaskRound::MaskRound(v1::MaskAttempt attempt, uint32_t wanted)
-    : attempt_(std::move(attempt)), wanted_(wanted) {}
+MaskRound::MaskRound(v1::MaskAttempt attempt, const MaskRosterRule& rule)
+    : attempt_(std::move(attempt)), rule_(rule) {}
 
 void MaskRound::Discard(std::string reason) {
   if (step_ == Step::kUnmasked || step_ == Step::kDiscarded) return;
@@ -55,8 +56,9 @@ absl::Status MaskRound::CheckStep(Step step) const {
 }
 
 absl::Status MaskRound::TooFew(size_t left, absl::string_view what) {
-  const uint32_t needed =
-      roster_.threshold() != 0 ? roster_.threshold() : std::max<uint32_t>(2, wanted_);
+  const uint32_t needed = roster_.threshold() != 0
+                              ? roster_.threshold()
+                              : std::max({uint32_t{2}, rule_.threshold, rule_.fewest});
   Discard(absl::StrCat(Counted(left, "party"), " ", what, ", and the masks need ", needed));
   return absl::FailedPreconditionError(reason_);
 }
@@ -82,11 +84,11 @@ absl::StatusOr<v1::MaskRoster> MaskRound::FreezeRoster() {
   RETURN_IF_ERROR(CheckStep(Step::kKeys));
   for (const std::string& peer : dropped_) keys_.erase(peer);
   while (keys_.size() > kMostMaskedParties) keys_.erase(std::prev(keys_.end()));
-  if (keys_.size() < std::max<size_t>(2, wanted_)) {
+  if (keys_.size() < std::max({uint32_t{2}, rule_.threshold, rule_.fewest})) {
     return TooFew(keys_.size(), "announced keys");
   }
   *roster_.mutable_attempt() = attempt_;
-  roster_.set_threshold(MaskThreshold(static_cast<uint32_t>(keys_.size()), wanted_));
+  roster_.set_threshold(MaskThreshold(static_cast<uint32_t>(keys_.size()), rule_.threshold));
   for (const auto& [peer, keys] : keys_) *roster_.add_parties() = keys;
   step_ = Step::kShares;
   return roster_;
@@ -190,43 +192,73 @@ absl::Status MaskRound::OnUnmaskShares(const std::string& peer, const v1::Unmask
   return absl::OkStatus();
 }
 
-absl::StatusOr<MaskSecret> MaskRound::Recover(const std::string& of, bool contributed) const {
-  const v1::MaskKeys& party = roster_.parties(PlaceIn(roster_, of));
-  const auto index =
-      static_cast<int>(std::lower_bound(masking_.begin(), masking_.end(), of) - masking_.begin());
-  std::vector<SecretShare> shares;
-  for (const auto& [peer, opened] : opened_) {
-    ASSIGN_OR_RETURN(const MaskSecret value, MaskSecret::FromBytes(opened.shares(index).value()));
-    shares.push_back(SecretShare{static_cast<uint32_t>(PlaceIn(roster_, peer)) + 1, value});
+// Returns the secrets of all parties that masked, in their order, with the shares of all parties
+// that revealed theirs.
+absl::StatusOr<std::vector<OpenedSecret>> MaskRound::Opened() const {
+  std::vector<OpenedSecret> secrets;
+  for (size_t i = 0; i < masking_.size(); ++i) {
+    OpenedSecret& secret = secrets.emplace_back();
+    secret.of = masking_[i];
+    for (const auto& [peer, opened] : opened_) {
+      ASSIGN_OR_RETURN(const MaskSecret value,
+                       MaskSecret::FromBytes(opened.shares(static_cast<int>(i)).value()));
+      secret.shares.push_back({static_cast<uint32_t>(PlaceIn(roster_, peer)) + 1, value});
+    }
+    const v1::MaskKeys* const party = &roster_.parties(PlaceIn(roster_, secret.of));
+    const bool contributed = In(contributors_, secret.of);
+    secret.check = [party, contributed](const MaskSecret& found) {
+      return contributed ? CheckSeed(*party, found) : CheckMaskingKey(*party, found);
+    };
   }
-  absl::Status wrong = absl::OkStatus();
-  // With one liar among more than are needed some turn of the shares leaves it out.
-  for (size_t turn = 0; turn < shares.size(); ++turn) {
-    ASSIGN_OR_RETURN(const MaskSecret secret, CombineShares(shares, roster_.threshold()));
-    wrong = contributed ? CheckSeed(party, secret) : CheckMaskingKey(party, secret);
-    if (wrong.ok()) return secret;
-    std::rotate(shares.begin(), shares.begin() + 1, shares.end());
+  return secrets;
+}
+
+absl::Status MaskRound::TooManyFalse(const SharesJudged& judged) {
+  std::vector<std::string> hidden;
+  for (size_t i = 0; i < masking_.size(); ++i) {
+    if (!judged.secrets[i].has_value()) hidden.push_back(masking_[i]);
   }
-  return wrong;
+  const std::string of = absl::StrCat("the shares that ", Counted(opened_.size(), "party"),
+                                      " revealed do not give back ");
+  if (suspects_.empty()) {
+    Discard(
+        absl::StrCat(of, "any secret: ", roster_.threshold(),
+                     " are needed, and more of the others are false than can be found, so nobody "
+                     "can be named"));
+  } else {
+    Discard(absl::StrCat(of, "the secret of ", absl::StrJoin(hidden, ", ")));
+  }
+  return absl::FailedPreconditionError(reason_);
 }
 
 absl::StatusOr<v1::Unmasking> MaskRound::Finish() {
   RETURN_IF_ERROR(CheckStep(Step::kShareOpening));
-  if (opened_.size() < roster_.threshold()) return TooFew(opened_.size(), "revealed shares");
+  const uint32_t threshold = roster_.threshold();
+  if (opened_.size() < threshold) return TooFew(opened_.size(), "revealed shares");
+  ASSIGN_OR_RETURN(const std::vector<OpenedSecret> opened, Opened());
+  SharesJudged judged;
+  bool right = true;
+  for (const OpenedSecret& one : opened) {
+    ASSIGN_OR_RETURN(const MaskSecret secret, CombineShares(one.shares, threshold));
+    right = right && one.check(secret).ok();
+    judged.secrets.emplace_back(secret);
+  }
+  if (!right) {
+    std::vector<std::string> holders;
+    for (const auto& [peer, shares] : opened_) holders.push_back(peer);
+    judged = JudgeShares(holders, opened, threshold);
+    suspects_ = judged.suspects;
+  }
   v1::Unmasking unmasking;
   *unmasking.mutable_attempt() = attempt_;
-  for (const std::string& of : masking_) {
+  for (size_t i = 0; i < masking_.size(); ++i) {
+    const std::string& of = masking_[i];
+    if (!judged.secrets[i].has_value()) return TooManyFalse(judged);
     const bool contributed = In(contributors_, of);
-    const absl::StatusOr<MaskSecret> secret = Recover(of, contributed);
-    if (!secret.ok()) {
-      Discard(
-          absl::StrCat("the shares that were revealed do not fit: ", secret.status().message()));
-      return absl::FailedPreconditionError(reason_);
-    }
     if (contributed) unmasking.add_contributors(of);
     v1::OpenSecret* const open = contributed ? unmasking.add_seeds() : unmasking.add_keys();
     open->set_of(of);
-    open->set_secret(std::string(secret->view()));
+    open->set_secret(std::string(judged.secrets[i]->view()));
   }
   step_ = Step::kUnmasked;
   return unmasking;

@@ -1,13 +1,15 @@
-// MaskRound: the coordinator's side of one attempt of a masked sum: who is still there at each
-// step, what is sent to whom, and what takes the masks off in the end.
+// MaskRound: the coordinator's side of one attempt at a masked sum. It records which parties are
+// left at each step, and makes the messages to them and, in the end, the message that takes the
+// masks off.
 //
-// Law: each step ends once, by a Freeze call, with those who have answered; who has not is out of
-// the later steps. The attempt ends with an Unmasking, or is discarded with a reason, and then
-// every call is FAILED_PRECONDITION: nothing is ever asked for again under the same masks. Fewer
-// than the threshold at any step discards it. What a party sends wrong makes that party drop out,
-// and nobody else.
+// Law: each step is ended once by a Freeze call and continues with the parties that have answered;
+// the others do not take part in later steps. The attempt ends with an Unmasking, or is discarded
+// with a reason. After that every call fails with FAILED_PRECONDITION, so no more shares are
+// requested for the same masks. If fewer parties than the threshold are left at any step, the
+// attempt is discarded. If a party sends something wrong, only that party drops out.
 //
-// No I/O, no clock, no threads: the caller says when a step has waited long enough.
+// Pure: it uses neither I/O nor a clock, so the caller decides when a step has waited long enough.
+// Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +23,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "atoll/v1/masking.pb.h"
+#include "membership/masking/false_shares.h"
 #include "membership/masking/mask_announcement.h"
-#include "membership/masking/secret_sharing.h"
 
 namespace atolld {
 
@@ -30,69 +32,79 @@ class MaskRound {
  public:
   enum class Step {
     kKeys,          // parties announce their keys
-    kShares,        // ... and seal shares for each other
+    kShares,        // parties seal shares for each other
     kUpdates,       // masked updates are summed
-    kConsent,       // the contributors sign who they are
-    kShareOpening,  // ... and reveal their shares
-    kUnmasked,      // the end: a sum
-    kDiscarded      // the end: none
+    kConsent,       // the contributors sign their set
+    kShareOpening,  // the contributors reveal their shares
+    kUnmasked,      // the attempt has ended with a sum
+    kDiscarded      // the attempt has ended without a sum
   };
 
-  // `wanted`: the run's threshold.
-  MaskRound(v1::MaskAttempt attempt, uint32_t wanted);
+  // `rule` is the run's rule for rosters. Only the parties, not this class, check which signing
+  // keys they know.
+  MaskRound(v1::MaskAttempt attempt, const MaskRosterRule& rule);
 
   Step step() const { return step_; }
-  const std::string& reason() const { return reason_; }  // only kDiscarded
+  const std::string& reason() const { return reason_; }  // set only in kDiscarded
   void Discard(std::string reason);
-  const v1::MaskRoster& roster() const { return roster_; }              // from kShares on
-  const std::vector<std::string>& masking() const { return masking_; }  // who masks: from kUpdates
-  // Who is in the sum: from kConsent on.
+  const v1::MaskRoster& roster() const { return roster_; }  // set from kShares on
+  // The parties that mask; set from kUpdates on.
+  const std::vector<std::string>& masking() const { return masking_; }
+  // The parties whose updates are in the sum; set from kConsent on.
   const std::vector<std::string>& contributors() const { return contributors_; }
 
-  // What parties send. OK also for what came too late or came before. INVALID_ARGUMENT: it is
-  // wrong, and its sender has dropped out of what is still to come.
+  // Take a party's message. They ignore a late or repeated message and return OK. If the message is
+  // wrong they fail with INVALID_ARGUMENT, and its sender does not take part in later steps.
   absl::Status OnKeys(const std::string& peer, const v1::MaskKeys& keys);
   absl::Status OnShares(const std::string& peer, const v1::MaskShares& shares);
   absl::Status OnAgreed(const std::string& peer, const v1::MaskAgreed& agreed);
   absl::Status OnUnmaskShares(const std::string& peer, const v1::UnmaskShares& shares);
 
-  // The ends of steps. FAILED_PRECONDITION: not this step's turn, or too few are left, and then the
-  // attempt is discarded.
+  // The functions below end a step. They fail with FAILED_PRECONDITION if another step is current,
+  // or if too few parties are left; in the latter case the attempt is discarded.
 
-  // kKeys -> kShares: for everybody in it. More than 255 parties: the first by id.
+  // kKeys -> kShares. Returns the roster, to be sent to all its parties. If there are more than 255
+  // parties, the roster has the first 255 by id.
   absl::StatusOr<v1::MaskRoster> FreezeRoster();
-  // kShares -> kUpdates: what each of those who mask is to be given.
+  // kShares -> kUpdates. Returns the message for each party that masks.
   absl::StatusOr<std::map<std::string, v1::MaskDelivery>> FreezeMasking();
-  // kUpdates -> kConsent: `complete` are those whose every chunk is in the sum; what others sent is
-  // in none of it. For each contributor.
+  // kUpdates -> kConsent. `complete` names the parties whose chunks are all in the sum; no chunk of
+  // any other party may be in it. Returns the message for each contributor.
   absl::StatusOr<v1::MaskFrozen> FreezeContributors(const std::set<std::string>& complete);
-  // kConsent -> kShareOpening: for each contributor that signed.
+  // kConsent -> kShareOpening. Returns the message for each contributor that signed.
   absl::StatusOr<v1::UnmaskRequest> FreezeConsent();
-  // kShareOpening -> kUnmasked: for those who hold the sum. Shares that do not give back what their
-  // owner announced are left out one after the other, as long as enough others remain.
+  // kShareOpening -> kUnmasked. Returns the message for the peers that hold the sum. False shares
+  // are found and left out (see false_shares.h), as long as enough right ones remain.
   absl::StatusOr<v1::Unmasking> Finish();
+  // The parties that may be to blame for false shares. Valid after Finish, even if it failed.
+  const std::vector<ShareSuspect>& suspects() const { return suspects_; }
 
-  // Whether the step has all the answers that can still come, and waits for nothing.
+  // Returns true if the step need not wait longer because it has the answers of all parties that
+  // can answer. `expected` is the number of parties from which an answer can still come or has
+  // come.
   bool Complete(size_t expected) const;
 
  private:
   absl::Status CheckStep(Step step) const;
   absl::Status TooFew(size_t left, absl::string_view what);
   absl::Status Drop(const std::string& peer, absl::Status status);
-  absl::StatusOr<MaskSecret> Recover(const std::string& of, bool contributed) const;
+  absl::StatusOr<std::vector<OpenedSecret>> Opened() const;
+  absl::Status TooManyFalse(const SharesJudged& judged);
 
   const v1::MaskAttempt attempt_;
-  const uint32_t wanted_;
+  const MaskRosterRule rule_;
   Step step_ = Step::kKeys;
   std::string reason_;
-  std::set<std::string> dropped_;  // they sent something wrong
+  std::set<std::string> dropped_;  // parties that sent something wrong
   std::map<std::string, v1::MaskKeys> keys_;
   v1::MaskRoster roster_;
   std::map<std::string, v1::MaskShares> shares_;
   std::vector<std::string> masking_;
   std::vector<std::string> contributors_;
-  std::map<std::string, std::string> consents_;  // signatures
+  // The signatures of the set of contributors, by party.
+  std::map<std::string, std::string> consents_;
   std::map<std::string, v1::UnmaskShares> opened_;
+  std::vector<ShareSuspect> suspects_;
 };
 
 }  // namespace atolld

@@ -24,7 +24,7 @@ struct FreeKdfContext {
   void operator()(EVP_KDF_CTX* context) const { EVP_KDF_CTX_free(context); }
 };
 
-// OpenSSL takes what it reads as something that it could write.
+// OpenSSL's parameters are not const, although it only reads this one.
 OSSL_PARAM OctetsParam(const char* name, absl::string_view bytes) {
   return OSSL_PARAM_construct_octet_string(name, const_cast<char*>(bytes.data()), bytes.size());
 }
@@ -44,7 +44,7 @@ absl::StatusOr<MaskSecret> MaskSecret::FromBytes(absl::string_view bytes) {
 }
 
 MaskSecret MaskSecret::Derive(absl::string_view label, absl::string_view context) const {
-  // Labels hold no zero byte, so no two pairs of label and context make the same text.
+  // Labels contain no zero byte, so no two pairs of label and context make the same text.
   const std::string info = absl::StrCat("atoll.mask.", label, absl::string_view("\0", 1), context);
   const std::unique_ptr<EVP_KDF, FreeKdf> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
   const std::unique_ptr<EVP_KDF_CTX, FreeKdfContext> kdf_context(EVP_KDF_CTX_new(kdf.get()));

@@ -1,10 +1,12 @@
-// Secrets of one masked round: 32 bytes each, and how others are derived from them.
+// The secrets of one masked round, which have 32 bytes each, and the derivation of other secrets
+// from them.
 //
-// A party draws one secret for each attempt (RandomBytes of daemon/env) and derives all else from
-// it (its two key pairs, its own mask's seed, the coefficients of its shares), so a simulation
-// repeats bit by bit. HKDF with SHA-256 (RFC 5869): `label` says what the derived secret is for,
-// `context` whose it is; no two labels here are alike. A secret's memory is overwritten when it
-// goes. Pure functions, any thread.
+// A party draws one secret for each attempt (RandomBytes of daemon/env). It derives everything else
+// from that secret: its two key pairs, the seed of its own mask, and the coefficients of its
+// shares. A simulation is therefore reproducible bit by bit. Derivation is HKDF with SHA-256 (RFC
+// 5869). `label` names the purpose of the derived secret, and `context` names the parties to which
+// it belongs. Every purpose has its own label. The destructor overwrites a secret's memory. Pure.
+// May be called from any thread.
 #pragma once
 
 #include <array>
@@ -26,7 +28,7 @@ class MaskSecret {
   MaskSecret(const MaskSecret&) = default;
   MaskSecret& operator=(const MaskSecret&) = default;
 
-  // INVALID_ARGUMENT unless 32 bytes.
+  // Fails with INVALID_ARGUMENT unless there are 32 bytes.
   static absl::StatusOr<MaskSecret> FromBytes(absl::string_view bytes);
 
   absl::string_view view() const {
@@ -35,18 +37,18 @@ class MaskSecret {
   const uint8_t* data() const { return bytes_.data(); }
   uint8_t* data() { return bytes_.data(); }
 
-  // Another secret, which tells nothing about this one.
+  // Returns a derived secret, which reveals nothing about this one.
   MaskSecret Derive(absl::string_view label, absl::string_view context) const;
 
  private:
   std::array<uint8_t, kMaskSecretBytes> bytes_;
 };
 
-// In a time that does not depend on where they differ.
+// Compares in a time that does not depend on where the secrets differ.
 bool SameSecret(const MaskSecret& a, const MaskSecret& b);
 
-// SHA-256("atoll.mask.commitment" || 0x00 || secret): says which secret it is, and does not tell
-// it, since nobody can try 2^256 of them.
+// Returns SHA-256("atoll.mask.commitment" || 0x00 || secret). It identifies the secret without
+// revealing it, since no one can try 2^256 secrets.
 std::string CommitmentTo(const MaskSecret& secret);
 
 }  // namespace atolld

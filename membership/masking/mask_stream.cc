@@ -16,7 +16,7 @@ struct FreeCipher {
   void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
 };
 
-// So many elements at once: their stream stays in the first cache.
+// The elements that are processed at once: their stream stays in the first cache.
 constexpr size_t kElementsAtOnce = 2048;
 
 // OpenSSL's form of the nonce: the counter as u32 LE, then the 12 bytes of the RFC.

@@ -1,9 +1,10 @@
-// Mask streams: a secret as a long row of ring elements, uniform to whoever lacks the secret.
+// Mask streams: a secret is expanded to a long sequence of ring elements, which look uniformly
+// random to anyone without the secret.
 //
-// ChaCha20 (RFC 8439): the nonce is the number of the chunk in the grid as u64 LE behind four zero
-// bytes, the block counter begins at 0, and element i takes the next `ring.bytes` bytes of the key
-// stream, little-endian. So chunks are independent of each other, and every reducer removes masks
-// from its own shard alone. Pure functions, any thread.
+// The stream is ChaCha20 (RFC 8439). The nonce is four zero bytes followed by the chunk's number in
+// the grid as u64 LE, and the block counter begins at 0. Element i takes the next `ring.bytes`
+// bytes of the key stream, little-endian. Chunks are therefore independent of each other, and a
+// reducer can remove the masks from only its own shard. Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,7 @@ namespace atolld {
 
 enum class MaskSign { kAdd, kSubtract };
 
-// elements[i] = elements[i] + stream[i], or minus it, in the ring: what lies above its bits is 0
-// afterwards.
+// Adds stream[i] to elements[i] in the ring, or subtracts it. Bits above the ring's width become 0.
 void ApplyMask(const RingForm& ring, const MaskSecret& secret, uint64_t chunk, MaskSign sign,
                absl::Span<uint32_t> elements);
 

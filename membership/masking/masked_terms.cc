@@ -4,16 +4,19 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
 #include "membership/masking/mask_announcement.h"
 #include "membership/privacy/privacy_budget.h"
 
 namespace atolld {
 namespace {
 
+constexpr uint32_t kFewestInASum = 3;
 constexpr float kFirstRangeInSteps = 16;
-// Where a round is so many passes over a party's data nobody else knows how many steps that takes.
+// If a round is a number of passes over a party's data, only the party knows how many steps it
+// takes.
 constexpr double kStepsOfPasses = 4096;
-// A draw of noise is 8.57 deviations at most.
+// A draw of noise is at most 8.57 deviations.
 constexpr double kMostDeviations = 9;
 
 }  // namespace
@@ -53,13 +56,21 @@ absl::Status CheckMaskedSpec(const v1::RunSpec& spec) {
       " too: the two exclude each other, and this peer would not hide what masks promise to hide"));
 }
 
+MaskRosterRule RosterRuleOf(const v1::PrivacySpec& spec) {
+  MaskRosterRule rule;
+  rule.threshold = std::max(kFewestInASum, spec.threshold());
+  rule.fewest = std::max(rule.threshold, Planted(PlantedBug::kRosterOfFew) ? 0 : spec.roster());
+  rule.closed = spec.closed();
+  return rule;
+}
+
 int WeightExponentOf(absl::Span<const float> weights) {
   float most = 0;
   for (const float weight : weights) most = std::max(most, weight);
   if (!(most > 0)) return 0;
   int exponent = 0;
   const float fraction = std::frexp(most, &exponent);
-  return fraction == 0.5F ? exponent - 1 : exponent;  // a power of two itself
+  return fraction == 0.5F ? exponent - 1 : exponent;  // `most` is a power of two itself
 }
 
 float RingWeight(const MaskedTerms& terms, float weight) {

@@ -1,7 +1,8 @@
-// MaskedTerms: what every party of an attempt computes with: which ring, how weights become numbers
-// up to 1, and the range of codes before there is a mean.
+// MaskedTerms: the numbers that all parties of an attempt must agree on. They are the ring, the
+// exponent that scales weights to at most 1, and the range of codes that is used before there is a
+// mean.
 //
-// Pure functions, any thread.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +12,52 @@
 #include "atoll/v1/masking.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "compression/ring_codec.h"
+#include "membership/masking/mask_announcement.h"
 
 namespace atolld {
 
+// The most sums that may be unmasked for one version without resulting in an entry. Each such sum
+// reveals something about the same parties' data, and more failures than this can hardly be an
+// accident. After that the coordinator begins no more attempts, and no party masks another update
+// for the version.
+inline constexpr uint32_t kMostSumsOfAVersion = 16;
+
 struct MaskedTerms {
-  RingForm ring;            // 32 bits, for sums of kMostMaskedParties
-  int weight_exponent = 0;  // as MaskAttempt's
-  float first_range = 1;    // RingSteps before there is a mean
+  RingForm ring;            // a ring of 32 bits, for sums of kMostMaskedParties updates
+  int weight_exponent = 0;  // the exponent in the MaskAttempt
+  float first_range = 1;    // the range for RingSteps before there is a mean
 };
 
-// The first range is 16 x learning rate x steps x max(1, gradient clip). A step of AdamW moves no
-// parameter by more than about (1 - beta1) / sqrt(1 - beta2) learning rates (Kingma and Ba 2015,
-// section 2.1), which is some three with the usual betas; SGD by the gradient, which the clip
-// bounds. With differential privacy there is room for a party's noise besides; where a round is so
-// many passes over a party's data, it is taken to be of 4,096 steps at least. 1 where the spec
-// names no rate.
+// Returns the terms of an attempt. The first range is 16 x learning rate x steps x max(1, gradient
+// clip), for the following reason. A step of AdamW moves no parameter by more than about (1 -
+// beta1) / sqrt(1 - beta2) learning rates (Kingma and Ba 2015, section 2.1), which is about three
+// with the usual betas. A step of SGD moves it by the gradient, which the clip bounds. With
+// differential privacy, the range is enlarged for a party's noise. If the length of a round is
+// given in passes over a party's data, it is assumed to have at least 4,096 steps. The range is 1
+// if the spec has no learning rate.
 MaskedTerms MaskedTermsOf(const v1::RunSpec& spec, const v1::MaskAttempt& attempt);
 
-// Whether a party can take part in a run of this spec with its masks. FAILED_PRECONDITION: the spec
-// asks for something that needs single updates, or that tells of one beside its mask. OK of a run
-// without masks.
+// Checks that a party of a run with this spec can mask its updates. Fails with FAILED_PRECONDITION
+// if the spec asks for something that needs unmasked single updates, or that would reveal something
+// about one in spite of its mask. Returns OK for a run without masks.
 absl::Status CheckMaskedSpec(const v1::RunSpec& spec);
 
-// The least exponent with which none of these weights counts more than 1: of an attempt whose
-// parties have told their weights. 0 of none.
+// Returns the rule for the run's rosters. It requires at least three contributors and three
+// parties, even if the spec asks for fewer: with two, each could compute the other's update from
+// the sum.
+MaskRosterRule RosterRuleOf(const v1::PrivacySpec& spec);
+
+// Returns the smallest exponent with which no ring weight of these weights exceeds 1, or 0 if there
+// are no weights. The coordinator uses it for an attempt when all parties have reported their
+// weights.
 int WeightExponentOf(absl::Span<const float> weights);
 
-// The weight as it is multiplied in: exact, since only the exponent changes. Above 0 and at most 1;
-// a weight that is larger counts as 1.
+// Returns the ring weight of a weight: the weight scaled by the power of two, above 0 and at most
+// 1. It is exact, since only the exponent changes. A weight that would exceed 1 gives 1.
 float RingWeight(const MaskedTerms& terms, float weight);
 
-// The sum of these contributors' ring weights, in their order: what DecodeRing divides by.
+// Returns the sum of the ring weights of these weights, added in their order. DecodeRing divides by
+// it.
 double RingWeightSum(const MaskedTerms& terms, absl::Span<const float> weights);
 
 }  // namespace atolld

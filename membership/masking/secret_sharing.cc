@@ -7,34 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/words.h"
 #include "compression/ring_codec.h"
+#include "membership/masking/byte_field.h"
 #include "membership/masking/mask_stream.h"
 
 namespace atolld {
 namespace {
 
-// The product modulo x^8 + x^4 + x^3 + x + 1, in the same steps whatever the factors.
-uint8_t FieldProduct(uint8_t a, uint8_t b) {
-  uint32_t product = 0;
-  uint32_t shifted = a;
-  for (int bit = 0; bit < 8; ++bit) {
-    product ^= shifted & (0U - ((static_cast<uint32_t>(b) >> bit) & 1U));
-    shifted = (shifted << 1) ^ (0x11bU & (0U - (shifted >> 7)));
-  }
-  return static_cast<uint8_t>(product);
-}
-
-// a^254, which is 1/a; of 0 it is 0.
-uint8_t FieldInverse(uint8_t a) {
-  uint8_t power = a;
-  uint8_t inverse = 1;
-  for (int bit = 1; bit < 8; ++bit) {
-    power = FieldProduct(power, power);
-    inverse = FieldProduct(inverse, power);
-  }
-  return inverse;
-}
-
-// What share `at` counts at 0: the product over the others of x / (x - x_at); minus is plus here.
+// Returns the factor of share `at` in the value at 0: the product over the others of x / (x -
+// x_at). In this field minus is plus.
 uint8_t LagrangeFactor(absl::Span<const SecretShare> shares, size_t at) {
   uint8_t factor = 1;
   const auto own = static_cast<uint8_t>(shares[at].place);
@@ -46,7 +26,7 @@ uint8_t LagrangeFactor(absl::Span<const SecretShare> shares, size_t at) {
   return factor;
 }
 
-// A secret's 32 coefficients of each power, one byte an element.
+// Returns a secret's 32 coefficients of each power, one byte in each element.
 std::vector<uint32_t> DrawCoefficients(const MaskSecret& seed, uint32_t powers) {
   std::vector<uint32_t> drawn(size_t{powers} * kMaskSecretBytes);
   ApplyMask(RingForm{}, seed, 0, MaskSign::kAdd, absl::MakeSpan(drawn));
@@ -61,7 +41,7 @@ absl::StatusOr<std::vector<SecretShare>> ShareSecret(const MaskSecret& secret, u
   if (threshold < 1 || threshold > shares || shares > kMostShares) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a secret in ", Counted(shares, "share"), ", of which ", threshold,
-        " give it back: the second number is from 1 to the first, and that is at most ",
+        " give it back: the second number must be from 1 to the first, which must be at most ",
         kMostShares));
   }
   std::vector<uint32_t> drawn = DrawCoefficients(coefficients, threshold - 1);

@@ -16,7 +16,7 @@ struct FreeSealCipher {
 };
 using SealCipher = std::unique_ptr<EVP_CIPHER_CTX, FreeSealCipher>;
 
-constexpr uint8_t kNoNonce[12] = {};  // the mode's own length
+constexpr uint8_t kNoNonce[12] = {};  // the nonce length of the mode
 
 unsigned char* Writable(std::string* text) {
   return reinterpret_cast<unsigned char*>(text->data());

@@ -1,9 +1,9 @@
-// Seals what one party tells another through the coordinator, which can neither read nor change it:
-// AES-256-GCM (NIST SP 800-38D).
+// Encrypts the messages that one party sends to another through the coordinator, so that the
+// coordinator can neither read nor change them. The cipher is AES-256-GCM (NIST SP 800-38D).
 //
-// A key seals one text alone: it is agreed by X25519 and derived for one direction of one attempt.
-// So the nonce is 12 zero bytes, and sealing again gives the same bytes. Pure functions, any
-// thread.
+// A key seals only one text, because it is derived from an X25519 agreement for one direction of
+// one attempt. The nonce can therefore be 12 zero bytes, and sealing the text again gives the same
+// bytes. Pure. May be called from any thread.
 #pragma once
 
 #include <string>
@@ -16,10 +16,11 @@ namespace atolld {
 
 inline constexpr size_t kSealTagBytes = 16;
 
-// The text encrypted, and the tag behind it.
+// Returns the encrypted text followed by the tag.
 std::string SealText(const MaskSecret& key, absl::string_view text);
 
-// INVALID_ARGUMENT: not sealed so under this key, or changed on the way.
+// Decrypts a sealed text. Fails with INVALID_ARGUMENT if it was not sealed under this key or was
+// changed on the way.
 absl::StatusOr<std::string> OpenSealed(const MaskSecret& key, absl::string_view sealed);
 
 }  // namespace atolld

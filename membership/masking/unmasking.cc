@@ -21,8 +21,8 @@ absl::Status AddOwnMasks(const v1::MaskRoster& roster, const Peers& contributors
   for (const v1::OpenSecret& open : unmasking.seeds()) {
     if (!std::binary_search(contributors.begin(), contributors.end(), open.of()) ||
         !seen.insert(open.of()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("a seed of ", OneLine(open.of(), 64),
-                                                     ", who is no contributor, or is there twice"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a seed of ", OneLine(open.of(), 64), ", which is not a contributor or is there twice"));
     }
     ASSIGN_OR_RETURN(const MaskSecret seed, MaskSecret::FromBytes(open.secret()));
     RETURN_IF_ERROR(CheckSeed(roster.parties(PlaceIn(roster, open.of())), seed));
@@ -34,7 +34,7 @@ absl::Status AddOwnMasks(const v1::MaskRoster& roster, const Peers& contributors
                                                  " contributors: the sum stays masked"));
 }
 
-// What each contributor has added for the one who dropped out.
+// Adds the masks that the contributors have in common with the party that dropped out.
 absl::Status AddCommonMasks(const v1::MaskRoster& roster, const Peers& contributors,
                             const std::string& gone, const MaskKey& key,
                             std::vector<LeftMask>* masks) {
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<LeftMask>> LeftMasks(const v1::MaskRoster& roster,
         !seen.insert(open.of()).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("a masking key of ", OneLine(open.of(), 64),
-                       ", who contributes, is no party, or is there twice"));
+                       ", which contributes, is not a party, or is there twice"));
     }
     ASSIGN_OR_RETURN(const MaskSecret secret, MaskSecret::FromBytes(open.secret()));
     RETURN_IF_ERROR(CheckMaskingKey(roster.parties(place), secret));

@@ -1,9 +1,11 @@
-// What those who averaged do with an Unmasking: check it, and take the masks off their chunks.
+// Functions with which the peers that hold a masked sum check an Unmasking and take the masks off
+// their chunks.
 //
-// Of the sum over contributors C of masked codes, with D those who masked and dropped out, what is
-// left beside the codes is the own mask of each of C, and the masks that each of C has in common
-// with each of D. Both are here: the seeds of C, and the masking keys of D. Pure functions, any
-// thread.
+// Let C be the contributors to a sum of masked codes, and D the parties that masked and dropped
+// out. In addition to the codes, the sum contains each contributor's own mask, and the mask that
+// each party of C has in common with each party of D. An Unmasking has what is needed to remove
+// both: the seeds of the parties in C and the masking keys of those in D. Pure. May be called from
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +21,24 @@
 
 namespace atolld {
 
-// A mask that is in the sum, and what takes it off.
+// The secret of a mask that is in the sum, and the sign with which the mask is taken off.
 struct LeftMask {
   MaskSecret secret;
   MaskSign sign = MaskSign::kSubtract;
 };
 
-// All that are left in the sum. INVALID_ARGUMENT: contributors that CheckContributors refuses, a
-// seed or a key too few or too many, or one that is not what its owner announced.
+// Returns all masks that are left in the sum. Fails with INVALID_ARGUMENT if CheckContributors
+// refuses the contributors, if there are too few or too many seeds or keys, or if a seed or key
+// does not match its owner's announcement.
 absl::StatusOr<std::vector<LeftMask>> LeftMasks(const v1::MaskRoster& roster,
                                                 const v1::Unmasking& unmasking);
 
-// The sum of the codes themselves, of one chunk.
+// Takes the masks off the sum of one chunk, so that it becomes the sum of the codes.
 void RemoveMasks(const RingForm& ring, absl::Span<const LeftMask> masks, uint64_t chunk,
                  absl::Span<uint32_t> sum);
 
-// INVALID_ARGUMENT: it is not the secret that this party committed to, or not the private half of
-// its masking key.
+// CheckSeed fails with INVALID_ARGUMENT if the party has not committed to this seed;
+// CheckMaskingKey does if this is not the private key that belongs to the party's masking key.
 absl::Status CheckSeed(const v1::MaskKeys& party, const MaskSecret& seed);
 absl::Status CheckMaskingKey(const v1::MaskKeys& party, const MaskSecret& secret);
 

@@ -8,18 +8,19 @@
 namespace atolld {
 namespace {
 
-// So many exchanges before a change and after it are compared, each time the fastest: what else
-// happens only makes them slower.
+// The numbers of exchanges before and after a change that are compared, each time by the fastest:
+// other influences only make exchanges slower.
 constexpr size_t kBefore = 3;
 constexpr size_t kAfter = 2;
 
-// Of exchanges that were disturbed too: then it stays, since nothing speaks against it.
+// The most exchanges after a change, including disturbed ones. After them the change stays, since
+// nothing has refuted it.
 constexpr size_t kMostAfter = 6;
 
-// As far a time may be from what it is expected to be.
+// The factor by which a time may differ from the expected time.
 constexpr double kSlack = 1.25;
 
-// A line that shows so many times what it had shown is another one.
+// A line that shows this many times what it had shown has changed.
 constexpr double kGrown = 1.5;
 
 double Least(const std::deque<double>& values) {
@@ -30,7 +31,7 @@ double Greatest(const std::deque<double>& values) {
   return *std::max_element(values.begin(), values.end());
 }
 
-// Keeps the most, and says whether this is far more.
+// Keeps the greatest value, and returns true if `seen` is far above it.
 bool Raise(double seen, double* most) {
   const bool grown = *most > 0 && seen > kGrown * *most;
   *most = std::max(*most, seen);
@@ -102,12 +103,12 @@ void ChangeJudge::SeeLines(const LinkModel& links) {
   if (refuted_.empty()) return;
   bool grown = false;
   for (const PeerLink& peer : links.peers()) {
-    // Both, whatever the first one says.
+    // Both are called, whatever the first one returns.
     const bool up = Raise(peer.up, &most_up_[peer.name]);
     const bool down = Raise(peer.down, &most_down_[peer.name]);
     grown = grown || up || down;
   }
-  // The exchanges that refuted it have shown more than those before.
+  // The exchanges that refuted the change have shown more than those before it.
   if (grown && lines_known_) refuted_.clear();
   lines_known_ = true;
 }

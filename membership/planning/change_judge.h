@@ -1,14 +1,18 @@
-// ChangeJudge: whether a change of plan has paid, by what exchanges took before it and after it.
+// ChangeJudge: decides whether a change of plan has paid off, by comparing how long exchanges took
+// before and after it.
 //
-// A prediction rests on what was seen of lines, and what a line carries that nothing was asked of
-// is not seen: of equal lines those look faster that had a snapshot to give. So a change is on
-// trial for two exchanges. Law: it is taken back if neither of them was faster than the fastest of
-// the last three before it, and both took longer than predicted by a quarter; where lines have got
-// slower meanwhile the prediction knows, and the change stays. A shape that was taken back is
-// refuted, with all others whose shards follow rates if its own do, and is not chosen by prediction
-// until the lines are others: three exchanges in a row that took a quarter more or less than those
-// before the change did, or a line that shows half as much again as any moment before has shown of
-// it. An exchange that ended by another plan than its first tells nothing. Pure; one thread.
+// A prediction uses the rates at which lines were seen to carry data, and a line that was never
+// fully loaded could carry more. For example, of two equal lines the one that happened to send a
+// snapshot looks faster. A change of plan is therefore on trial for two exchanges. Law: it is taken
+// back if neither of them was faster than the fastest of the last three exchanges before it, and
+// both took a quarter longer than predicted. If lines have become slower meanwhile, the prediction
+// takes that into account, so the change stays.
+//
+// A shape that was taken back is refuted. If its shards are sized by rates, all shapes with such
+// shards are refuted with it. A refuted shape is not chosen by prediction until the lines have
+// changed: until three exchanges in a row took a quarter more or less than those before the change,
+// or until a line carries half as much again as it was ever seen to carry before. An exchange that
+// ended with another plan than it began with proves nothing. Pure. Used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -27,38 +31,42 @@ class ChangeJudge {
  public:
   enum class Verdict { kNone, kPaid, kTakenBack };
 
-  // The exchanges from now on are by another plan, of this shape, which a prediction has chosen. It
-  // is on trial if it is known what those before took.
+  // Called when the exchanges from now on use another plan, which has this shape and was chosen by
+  // a prediction. The change is on trial if earlier exchanges have been measured.
   void Begin(PlanShape shape, double predicted_seconds);
-  // The same for another reason: what is measured from now on is `seconds` at first.
+  // Called when the plan changes for a reason other than a prediction. Exchanges are assumed to
+  // last `seconds` until they are measured.
   void BeginWithout(double seconds);
 
   bool judging() const { return shape_.has_value(); }
   bool Refuted(PlanShape shape) const { return refuted_.count(shape) != 0; }
 
-  // An exchange of the plan took so long. kTakenBack: the caller goes back to the plan before;
-  // Reason() says why.
+  // Called when an exchange that used the plan took `seconds`. If the result is kTakenBack, the
+  // caller returns to the previous plan, and Reason() says why.
   Verdict Note(double seconds, bool disturbed);
   const std::string& Reason() const { return reason_; }
 
-  // The lines as they seem to be.
+  // Called with the current estimates of the lines, so that a change of the lines ends a
+  // refutation.
   void SeeLines(const LinkModel& links);
 
  private:
   void Refute();
   bool TimesHaveChanged() const;
 
-  std::deque<double> recent_;  // seconds of the newest exchanges of the plan
-  // Of the change on trial:
-  std::optional<PlanShape> shape_;  // none: no change is
+  std::deque<double> recent_;  // the seconds that the newest exchanges with this plan took
+  // About the change on trial:
+  std::optional<PlanShape> shape_;  // nullopt if no change is on trial
   double predicted_ = 0;
   double before_ = 0;
-  size_t seen_exchanges_ = 0;  // of it, disturbed ones too
+  size_t seen_exchanges_ = 0;  // the exchanges since the change, including disturbed ones
 
   std::set<PlanShape> refuted_;
-  double usual_ = 0;  // what exchanges took when something was refuted; 0: another plan's
+  // The seconds that exchanges took when a shape was refuted; 0 if the plan has changed since.
+  double usual_ = 0;
   bool lines_known_ = false;
-  std::map<std::string, double> most_up_;  // by peer: the most that was seen since a refutation
+  // The greatest rate that each peer's line was seen to carry since a refutation.
+  std::map<std::string, double> most_up_;
   std::map<std::string, double> most_down_;
   std::string reason_;
 };

@@ -10,39 +10,40 @@
 namespace atolld {
 namespace {
 
-// Exchanges that an estimate stands on.
+// The number of exchanges that an estimate uses.
 constexpr size_t kExchanges = 8;
 
 // A line with less than this share of its rate in use had room for more.
 constexpr double kRoom = 0.7;
 
-// Windows that come so close to a link's best one show the same limit.
+// Windows this close to a link's best one show the same limit.
 constexpr double kNearlyBest = 0.9;
 
-// Of a line's rate a TCP stream's payload gets 1448 bytes of every 1500 of an IP packet; limits are
-// told of lines.
+// The payload's part of a line's rate: 1448 bytes of every 1500 of an IP packet with TCP. Peers
+// give limits for lines.
 constexpr double kPayloadShare = 1448.0 / 1500.0;
 
-// What a line kept up for half of its bytes, to such a share of its best moment, is its rate: where
-// packets get lost, what follows comes in at once when they are there, faster than any line.
+// A line's rate is what it kept up for half of its bytes, if that is at least this share of its
+// best moment. If packets get lost, the bytes after them arrive at once when they are there, faster
+// than any line.
 constexpr double kSustained = 0.6;
 
-// What the opening shows counts where it is so many times what the whole does: then the exchange
+// The opening counts if it shows this many times the rate of the whole exchange: the exchange then
 // waited for another line.
 constexpr double kIdle = 1.5;
 
-// More than any line carries: no limit is known.
+// A rate above that of any line; it means that no limit is known.
 constexpr double kNoLimit = 1e15;
 
-// Regions by name take a link each two; beyond so many no model is made.
+// Regions with names need a link for each two; with more regions than this no model is made.
 constexpr size_t kMostRegions = 64;
 
-// Of any slot, so that sums of other peers' words stay numbers.
+// The most bytes of a slot, so that sums of other peers' figures do not overflow.
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
 
 struct Window {
   size_t begin = 0;
-  size_t end = 0;  // behind the last
+  size_t end = 0;  // the slot behind the last one
   double rate = 0;
 };
 
@@ -52,7 +53,7 @@ double Sum(const std::vector<double>& slots, size_t begin, size_t end) {
   return sum;
 }
 
-// From each slot on the shortest window of at least two slots and `least` bytes.
+// Returns, from each slot on, the shortest window of at least two slots and `least` bytes.
 std::vector<Window> Windows(const std::vector<double>& slots, double slot_seconds, double least) {
   std::vector<Window> windows;
   for (size_t begin = 0; begin + 2 <= slots.size(); ++begin) {
@@ -93,13 +94,13 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A line has room if less than this part of what would be its share of the waits was for it; and
-// only where so much of all chunks waited for somebody.
+// A line has room if less than this part of its equal share of the waits was for it. This is
+// decided only if this share of all chunks waited for some peer.
 constexpr double kHardly = 0.25;
 constexpr double kMostChunks = 0.5;
 
-// For whom chunks waited: shares of what each witness averaged, added up, so that one who tells
-// nonsense counts no more than the others.
+// The peers for which chunks waited: the shares of what each witness averaged, added up. A witness
+// that reports nonsense therefore counts no more than the others.
 struct Waits {
   std::map<std::string, double> for_peer;
   double all = 0;
@@ -126,7 +127,7 @@ Waits Waits::Of(absl::Span<const ExchangeWitness> witnesses, const std::set<std:
 
 }  // namespace
 
-// The witnesses' words, brought to the same slots.
+// The witnesses' reports, converted to the same slots.
 struct LinkEstimates::Exchange {
   struct Line {
     std::string region;
@@ -136,14 +137,14 @@ struct LinkEstimates::Exchange {
     const std::string* from;
     const std::string* to;
     std::vector<double> bytes;
-    std::optional<double> opened;  // seconds
+    std::optional<double> opened;  // in seconds
   };
   double slot_seconds = 0;
-  double updates = 0;  // of all bytes, those of contributors' own chunks
+  double updates = 0;  // the bytes of contributors' own chunks
   std::map<std::string, Line> lines;
   std::vector<Stream> streams;
 
-  // Of all of it, or of its first half second.
+  // The whole exchange, or its first half second.
   enum class Part { kWhole, kOpening };
   static std::optional<Exchange> Of(absl::Span<const ExchangeWitness> witnesses, Part part);
 };
@@ -178,7 +179,7 @@ std::optional<LinkEstimates::Exchange> LinkEstimates::Exchange::Of(
       if (static_cast<size_t>(slots.size()) > ArrivalLog::kSlots) return std::nullopt;
       if (!named.insert(told.peer()).second) return std::nullopt;
       const auto from = exchange.lines.find(told.peer());
-      if (from == exchange.lines.end() || from == to) continue;  // a guest, say
+      if (from == exchange.lines.end() || from == to) continue;  // for example a guest
       Stream stream{&from->first, &to->first, std::vector<double>(ArrivalLog::kSlots, 0), {}};
       for (int i = 0; i < slots.size(); ++i) {
         if (slots[i] > kMostBytes) return std::nullopt;
@@ -258,8 +259,8 @@ void LinkEstimates::NoteLinks(const Exchange& exchange, double least_bytes) {
       const double seconds = static_cast<double>(window.end - window.begin) * exchange.slot_seconds;
       return Sum(slots, window.begin, window.end) / seconds <= kRoom * rate;
     };
-    // Most of what passed came from lines with room and went to lines with room: so it was the way
-    // between them that did not give more.
+    // Most of the bytes came from lines with room and went to lines with room, so the link between
+    // them was the limit.
     const bool limited = std::any_of(windows.begin(), windows.end(), [&](const Window& window) {
       if (window.rate < kNearlyBest * best) return false;
       double with_room = 0;
@@ -275,7 +276,7 @@ void LinkEstimates::NoteLinks(const Exchange& exchange, double least_bytes) {
     if (limited) {
       link.Add(best);
     } else if (best > link.Greatest()) {
-      link.Clear();  // it carries more than what was taken for its limit
+      link.Clear();  // it carries more than the supposed limit
     }
   }
 }
@@ -297,9 +298,9 @@ void LinkEstimates::NoteCarried(const Exchange& exchange, double least_bytes) {
   }
 }
 
-// A plan leaves the coordinator for all peers at once. Let it take c_i to peer i, and what i sends
-// at once d_ij to j: j sees it c_i + d_ij - c_j after its own plan. Of the two directions' sum only
-// the round trip is left.
+// A plan leaves the coordinator for all peers at once. Suppose that it takes c_i to reach peer i,
+// and that what i sends at once takes d_ij to j. Then j sees it c_i + d_ij - c_j after its own
+// plan. In the sum of both directions only the round trip is left.
 void LinkEstimates::NoteRoundTrips(const Exchange& exchange) {
   std::map<std::pair<std::string, std::string>, double> opened;
   for (const Exchange::Stream& stream : exchange.streams) {
@@ -312,7 +313,7 @@ void LinkEstimates::NoteRoundTrips(const Exchange& exchange) {
     double seconds = 0;
     if (back != opened.end()) {
       seconds = forth + back->second;
-    } else {  // it only dials out: by what is known of c
+    } else {  // it only dials out: estimated from the known c
       const auto sender = peers_.find(from);
       const auto receiver = peers_.find(to);
       if (sender == peers_.end() || sender->second.coordinator_seconds.empty() ||

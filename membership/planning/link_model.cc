@@ -45,7 +45,7 @@ size_t LinkModel::contributors() const {
 std::vector<LinkModel::Way> LinkModel::WaysFrom(size_t start) const {
   std::vector<std::vector<size_t>> leaving(regions_.size());
   for (size_t link = 0; link < links_.size(); ++link) leaving[links_[link].from].push_back(link);
-  // Delay, links, region; then the link that it was reached by.
+  // Delay, number of links, region, and the link by which it was reached.
   using Step = std::tuple<absl::Duration, size_t, size_t, size_t>;
   std::priority_queue<Step, std::vector<Step>, std::greater<Step>> queue;
   std::vector<Way> ways(regions_.size());
@@ -113,7 +113,7 @@ LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt
     model.AddPeer({absl::StrCat("peer-", i), 0, bytes_per_second, bytes_per_second, rtt / 4, true});
   }
   model.SetCoordinator({"coordinator", 0, bytes_per_second, bytes_per_second, rtt / 4});
-  CHECK(model.Connect().ok());  // one region alone
+  CHECK(model.Connect().ok());  // there is only one region
   return model;
 }
 

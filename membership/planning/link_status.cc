@@ -7,7 +7,7 @@
 namespace atolld {
 namespace {
 
-// A model has rates like this where no limit is known (link_estimates.cc).
+// The rate that a model has if no limit is known (link_estimates.cc).
 constexpr double kUnlimited = 1e15;
 
 double RateToSortBy(const v1::LinkStatus& link) {

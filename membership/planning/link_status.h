@@ -1,10 +1,10 @@
-// Link status: what lies between a run's regions, for people: what the newest plan counted on,
-// beside what the newest exchange has carried.
+// Link status: a report for people about the network between a run's regions. It shows the rates
+// that the newest plan assumed, and those at which the newest exchange carried data.
 //
-// A rate is that of all streams together, since a link is shared by all that passes. A plan counts
-// on the least of what the lines at either end and the link between them carry. A region with
-// itself stands for the lines of its peers among each other. Regions without a name, each of one
-// peer, are left out: there a peer's own line says all. Pure functions.
+// A rate is the sum over all streams, since all traffic shares a link. A plan assumes the least of
+// what the lines at either end and the link between them can carry. A region paired with itself
+// means the lines among its own peers. Regions without a name, which have one peer each, are left
+// out, because the peer's own line already shows their rate. Pure. May be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,14 @@
 
 namespace atolld {
 
-// More would fill a screen, and every status that is sent.
+// The most links that are reported. More would fill a screen, and every status that is sent.
 inline constexpr size_t kMostLinksTold = 50;
 
-// What a plan that is made by this model counts on, by the names of the regions.
+// Returns the rates that a plan made with this model assumes between regions.
 std::vector<v1::LinkStatus> CountedOn(const LinkModel& model);
 
-// These with what the newest exchange carried over each, the slowest first, at most kMostLinksTold.
+// Returns at most kMostLinksTold of these links, slowest first, each with the rate at which the
+// newest exchange carried data over it.
 std::vector<v1::LinkStatus> LinksToTell(absl::Span<const v1::LinkStatus> counted_on,
                                         const LinkEstimates& estimates);
 

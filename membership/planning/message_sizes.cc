@@ -19,18 +19,18 @@ namespace {
 constexpr uint64_t kAnyU64 = std::numeric_limits<uint64_t>::max();
 constexpr uint32_t kAnyU32 = std::numeric_limits<uint32_t>::max();
 
-// Ranges of samples in one update: a lease is one range, and a few where it was made of returned
+// The ranges of samples in one update: a lease is one range, or a few if it was made of returned
 // ones.
 constexpr int kSampleRanges = 8;
 
-// Beside what is counted: the run's spec, digests, signatures, scalars.
+// Everything that is not counted: the run's spec, digests, signatures, scalars.
 constexpr uint64_t kRest = 16384;
 
-// What a message has beside a header: most in a Hello; and Headers are a little shorter than they
-// may be (daemon/peer/coordinator_link.cc).
+// The part of a message that is not a header. It is greatest in a Hello; Headers are a little
+// shorter than they may be (daemon/peer/coordinator_link.cc).
 constexpr uint64_t kBesideHeader = uint64_t{48} << 10;
 
-// Of a record on disk, which a snapshot's description is (daemon/replica/state/record.h).
+// The limit of a record on disk; a snapshot's description is one.
 constexpr uint64_t kMostRecordBytes = uint64_t{64} << 20;
 
 constexpr char kFewerPeers[] = "fewer peers ([run] peers)";
@@ -47,8 +47,8 @@ uint64_t VarintBytes(uint64_t value) {
   return bytes;
 }
 
-// Of a field that is there once: one byte of tag, its length, its content. (Tags of two bytes are
-// in kRest.)
+// The size of a field that occurs once: one byte of tag, its length, its content. (Tags of two
+// bytes are in kRest.)
 uint64_t Field(uint64_t content) { return 1 + VarintBytes(content) + content; }
 
 template <typename Message>
@@ -99,7 +99,7 @@ uint64_t ContributorOfHeader() {
   return Each(contributor);
 }
 
-// Of a mean that everybody is in: the least that an honest vote says.
+// The size of a mean over all contributors: the least that an honest vote reports.
 uint64_t ShardOfRecords(uint64_t chunks) {
   v1::ShardRecord shard;
   shard.set_first_chunk(static_cast<uint32_t>(chunks));
@@ -133,7 +133,7 @@ std::vector<MessageSize> MessageSizes(const SizeTerms& terms) {
   const uint64_t chunks = (exchanged + terms.chunk_elements - 1) / terms.chunk_elements;
   const uint64_t an_id = Field(LongestId().size());
   const uint64_t records = peers * ShardOfRecords(chunks) + Field(BitmapBytes(peers));
-  // Its records may be as long as a vote's may.
+  // Its records may be as long as those of a vote.
   const uint64_t header = peers * ContributorOfHeader() + kMostMeanRecordsBytes + kRest;
   const uint64_t blocks = (terms.parameters * sizeof(float) + kBlockBytes - 1) / kBlockBytes;
   const uint64_t genesis = Field(terms.manifest_bytes) + kRest;

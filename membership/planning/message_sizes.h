@@ -1,10 +1,11 @@
-// Message sizes: how long the messages of a run can become, by its grid and its peers, and whether
-// every one of them passes.
+// Message sizes: how long the messages of a run can become, given its division into chunks and its
+// peers, and whether each of them stays below its limit.
 //
-// What grows with the model or the number of peers travels in pages, each of which fits a message
-// whatever the run (docs/protocol.md has the table). What is left here is a single message all the
-// same: it grows by one bit a chunk, or by a record a peer. So that no run begins that must break
-// later, its start holds these against their limits. Pure functions, any thread.
+// Data that grows with the model or the number of peers is sent in pages, each of which fits in a
+// message for any run (docs/protocol.md has the table). The messages that this file computes cannot
+// be paged, although they grow by one bit a chunk or by one record a peer. They are checked against
+// their limits at the start of a run, so that no run begins that is bound to fail later. Pure. May
+// be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,38 +18,45 @@
 
 namespace atolld {
 
-// Of a message, and of what a peer says on its Session.
+// The longest message, and the longest message that a peer may send on its Session.
 inline constexpr size_t kMostMessageBytes = size_t{4} << 20;
 inline constexpr size_t kMostSessionBytes = size_t{1} << 20;
 
 struct SizeTerms {
   uint64_t parameters = 0;
-  uint64_t exchanged = 0;  // the most of them that an entry covers; 0: all
+  // The most parameters that an entry covers; 0 if it covers all.
+  uint64_t exchanged = 0;
   uint32_t chunk_elements = 1;
-  uint64_t peers = 1;           // that contribute at once
-  uint64_t buffers = 2;         // of the state: theta, and those of the outer rule
-  uint64_t manifest_bytes = 0;  // as a message; 0: not known yet
+  // The peers that contribute at once.
+  uint64_t peers = 1;
+  // The number of buffers of the state: theta and those of the outer rule.
+  uint64_t buffers = 2;
+  // The size of the manifest as a message; 0 if not yet known.
+  uint64_t manifest_bytes = 0;
 };
 
 struct MessageSize {
   std::string message;
-  uint64_t bytes = 0;  // the most that it can take
+  uint64_t bytes = 0;  // the most bytes of the message
   uint64_t limit = 0;
-  std::string remedy;  // what makes it shorter
+  std::string remedy;  // how the message can be made shorter
 };
 
-// With the longest ids and addresses that there can be.
+// Returns the sizes for the longest possible ids and addresses.
 std::vector<MessageSize> MessageSizes(const SizeTerms& terms);
 
-// INVALID_ARGUMENT names the first that does not pass, both figures and the remedy.
+// Fails with INVALID_ARGUMENT if a message would be too long; the error gives the first such
+// message with its size, its limit and the remedy.
 absl::Status CheckMessageSizes(const SizeTerms& terms);
 
-// The most peers with which every message passes, whatever `terms.peers` says; 0: not even one.
+// Returns the greatest number of peers with which every message stays below its limit, or 0 if even
+// one peer is too many. Ignores `terms.peers`.
 uint64_t MostPeers(SizeTerms terms);
 
-// More may have joined since. Of contributors with these ages (commits that they have missed),
-// which an entry has room for: the oldest, so that nobody is left out again while others come
-// twice. Positions, ascending.
+// Chooses at most `most` contributors for an entry, when more have joined since the run began than
+// an entry has room for. `ages` has the number of commits that each has missed. The function takes
+// the oldest, so that no contributor is left out again while others are taken twice. Returns their
+// positions in `ages`, ascending.
 std::vector<size_t> WhoFits(absl::Span<const uint32_t> ages, uint64_t most);
 
 }  // namespace atolld

@@ -10,7 +10,7 @@
 namespace atolld {
 namespace {
 
-// 2, 4, 8, ...: as many fragments as have a chunk each and are not too seldom exchanged.
+// Returns 2, 4, 8, ...: as many fragments as have a chunk each and are exchanged often enough.
 uint32_t MostFragments(const ModeQuestion& question) {
   const uint64_t chunks =
       (question.parameters + question.chunk_elements - 1) / question.chunk_elements;
@@ -22,7 +22,8 @@ uint32_t MostFragments(const ModeQuestion& question) {
   return most;
 }
 
-// In the order of preference, as far as a round of so many steps has them.
+// Returns the shapes in order of preference, as far as they are possible in a round of `steps`
+// steps.
 std::vector<ModeShape> ShapesToTry(uint32_t steps) {
   std::vector<ModeShape> shapes = {{"sync", 1, 0}};
   for (const uint32_t overlap : kOverlapsToTry) {
@@ -64,9 +65,11 @@ ModeOption PredictStreaming(const ModeQuestion& question, uint32_t overlap_steps
 namespace {
 
 struct Search {
-  bool enough = false;  // best reaches the share, and is the first that does; else the nearest
+  // True if `best` reaches the share and is the first that does; otherwise `best` is the nearest.
+  bool enough = false;
   ModeOption best;
-  std::set<uint32_t> steps;  // if it is not: those with which one that was tried would be enough
+  // If none reaches it: the numbers of steps with which a shape that was tried would reach it.
+  std::set<uint32_t> steps;
 };
 
 Search SearchModes(const ModeQuestion& question, double share,
@@ -100,7 +103,8 @@ absl::StatusOr<ModeOption> ChooseMode(const ModeQuestion& question, double share
   ModeQuestion more = question;
   Search then = found;
   for (const uint32_t steps : found.steps) {
-    more.steps = steps;  // with which a mode may have fewer fragments, and not be enough after all
+    // With more steps a mode may have fewer fragments, and not reach the share after all.
+    more.steps = steps;
     then = SearchModes(more, share, codecs, allowed);
     if (then.enough) break;
   }

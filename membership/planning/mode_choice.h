@@ -1,9 +1,9 @@
-// ModeChoice: which mode, with how many fragments, how much overlap and which codec, keeps the
-// workers busy for the share of the time that was asked for.
+// ModeChoice: chooses the mode, the number of fragments, the overlap and the codec that keep the
+// workers busy for the required share of the time.
 //
-// Law: of those that reach it by the plan, the first in this order is taken, which is that of what
-// they cost in loss: sync; streaming with tau 1, 2 and 5; eager. Of one mode the larger codec comes
-// first, and of one codec the fewest fragments. Pure; any thread.
+// Law: of the options that are predicted to reach the share, it takes the first in order of their
+// cost in loss: sync; streaming with tau 1, 2 and 5; eager. Within a mode the larger codec comes
+// first, and within a codec the smallest number of fragments. Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,28 @@
 
 namespace atolld {
 
-// Above 5 little is gained, and the loss suffers (arXiv 2501.18512).
+// The overlaps (tau) that are tried. Values above 5 gain little and make the loss worse (arXiv
+// 2501.18512).
 inline constexpr uint32_t kOverlapsToTry[] = {1, 2, 5};
 
-// Inner steps between two entries of one fragment: DiLoCo was trained so far apart without harm
-// (arXiv 2311.08105, table 2).
+// The most inner steps between two entries of one fragment. DiLoCo was trained with this many steps
+// between exchanges without harm (arXiv 2311.08105, table 2).
 inline constexpr uint64_t kMostStepsOfFragment = 500;
 
 struct ModeQuestion {
-  LinkModel links;  // with a contributor at least, and somebody reachable
+  // The network; it must have at least one contributor and one reachable peer.
+  LinkModel links;
   PlanKind plan = PlanKind::kAuto;
   uint64_t parameters = 0;
   uint32_t chunk_elements = 0;
-  uint32_t steps = 0;       // a round
-  double step_seconds = 0;  // above 0
+  uint32_t steps = 0;       // the inner steps per round
+  double step_seconds = 0;  // must be above 0
   ModelAssumptions assumed;
 };
 
 struct ModeOption {
   ModeShape shape;
-  std::string codec;  // LevelCodecs::name
+  std::string codec;  // the name of its LevelCodecs
   ExchangePrediction exchange;
   RoundPrediction round;
 };
@@ -44,20 +46,21 @@ struct ModeOption {
 ModeOption PredictMode(const ModeQuestion& question, const ModeShape& shape,
                        const LevelCodecs& codecs);
 
-// Streaming with this overlap, by the fewest fragments of 1, 2, 4, ... with which `share` is
-// reached; if no number reaches it, by the most that there may be.
+// Predicts streaming with this overlap and the smallest number of fragments among 1, 2, 4, ... that
+// reaches `share`. If no number reaches it, the greatest allowed number is used.
 ModeOption PredictStreaming(const ModeQuestion& question, uint32_t overlap_steps, double share,
                             const LevelCodecs& codecs);
 
-// FAILED_PRECONDITION: none reaches `share` (above 0, below 1); says which comes nearest, and with
-// how many steps it would. `codecs`: not empty, in the order of preference. `allowed` says of a
-// shape whether the run may have it; sync it may.
+// Chooses the best option that reaches `share`, which is above 0 and below 1. Fails with
+// FAILED_PRECONDITION if no option reaches it; the message names the nearest option, and the number
+// of steps with which that option would reach it. `codecs` must not be empty and is in order of
+// preference. `allowed` returns whether the run may use a shape; sync is always allowed.
 absl::StatusOr<ModeOption> ChooseMode(const ModeQuestion& question, double share,
                                       const std::vector<LevelCodecs>& codecs,
                                       const std::function<bool(const ModeShape&)>& allowed);
 
-// Why it was chosen, in a line: "streaming, 2 fragments, tau 1, with int8 is predicted to train
-// 96.1 % of the time (95 % are asked for): ...".
+// Returns one line that says why the option was chosen: "streaming, 2 fragments, tau 1, with int8
+// is predicted to train 96.1 % of the time (95 % are asked for): ...".
 std::string WhyMode(const ModeOption& chosen, const ModeOption& sync, double share);
 
 }  // namespace atolld

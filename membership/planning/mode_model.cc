@@ -12,8 +12,8 @@ namespace atolld {
 namespace {
 
 struct ModeCost {
-  double lost_seconds = 0;   // a round, by each worker
-  double floor_seconds = 0;  // no round is shorter
+  double lost_seconds = 0;   // per round, by each worker
+  double floor_seconds = 0;  // the least time of a round
 };
 
 bool Pipelined(const ModeShape& shape) {
@@ -23,13 +23,13 @@ bool Pipelined(const ModeShape& shape) {
 
 ModeCost CostOf(const ModeShape& shape, double step_seconds, const ExchangePrediction& exchange) {
   if (!Pipelined(shape)) return {exchange.seconds, 0};
-  // The next update is encoded when the entry before it is committed.
+  // The next update is encoded when the previous entry is committed.
   if (shape.kind != "streaming") return {exchange.handover_seconds, exchange.seconds};
   const double until_merge = exchange.handover_seconds + shape.overlap_steps * step_seconds;
   return {exchange.handover_seconds + std::max(0.0, exchange.seconds - until_merge), 0};
 }
 
-// Whether a coordinator whose config says `plan` would choose from this one too.
+// Returns true if a coordinator with `plan` in its config would consider this shape.
 bool MayChoose(PlanKind plan, bool aggregated, const PlanBounds& bounds, PlanShape shape) {
   if (aggregated) return shape == PlanShape::kFlat;
   if (plan == PlanKind::kAuto || bounds.grouping.any()) return true;
@@ -60,7 +60,7 @@ uint32_t LeastSteps(const ModeShape& shape, double step_seconds, double share,
   const ModeCost cost = CostOf(shape, step_seconds, exchange);
   const double train =
       std::max(share / (1 - share) * cost.lost_seconds, share * cost.floor_seconds);
-  // What is a whole number but for rounding is that number.
+  // A value that differs from a whole number only by rounding is that number.
   const double steps = std::ceil(train / step_seconds * (1 - 1e-12));
   const double least = std::max<double>(1, shape.kind == "streaming" ? shape.overlap_steps : 1);
   return static_cast<uint32_t>(

@@ -11,14 +11,14 @@ namespace {
 // When one of them is lost, two are left.
 constexpr size_t kFewestReducers = 3;
 
-// Streams that together take a processor less than this are not worth saving, though all peers be
-// on one machine: as with plans, a time that nobody notices (plan_choice.cc).
+// Streams that together take less of a processor than this are not worth saving, even if all peers
+// are on one machine. It is a time that no one notices, as for plans (plan_choice.cc).
 constexpr double kUnnoticedSeconds = 0.05;
 
-// Each shard of a plan names its relays with the bitmaps of their groups. All together these are at
-// most so long, half of what a message may be (the plan has its contributors too).
+// Each shard of a plan names its relays with the bitmaps of their groups. Together these may have
+// this many bytes, half of what a message may have (the plan also names its contributors).
 constexpr double kMostRelayBytes = 2 << 20;
-constexpr double kRelayBytes = 32;  // beside the bitmap
+constexpr double kRelayBytes = 32;  // in addition to the bitmap
 
 size_t RoundedUp(double number) { return static_cast<size_t>(std::ceil(number)); }
 
@@ -31,8 +31,8 @@ PlanBounds BoundsOf(size_t contributors, double bytes, bool relays,
   const double carried = bytes / (assumed.stream_seconds * assumed.wire_bytes_per_second);
   const size_t worth = carried >= peers ? all : RoundedUp(carried);
   const double unnoticed = kUnnoticedSeconds / assumed.stream_seconds / peers;
-  // A reducer's line carries 1 + (n - 2) / R updates. With half the root of n that grows as slowly
-  // as the streams of each peer; where lines are slow, PlanChoice tries more.
+  // A reducer's line carries 1 + (n - 2) / R updates. With half the root of n reducers, that grows
+  // as slowly as the streams of each peer. If lines are slow, PlanChoice tries more.
   const size_t reducers = std::max({worth, RoundedUp(std::sqrt(peers) / 2), kFewestReducers,
                                     unnoticed >= peers ? all : RoundedUp(unnoticed)});
   PlanBounds bounds;
@@ -64,7 +64,7 @@ std::vector<double> FirstOf(std::vector<double> rates, size_t most,
 std::vector<double> EqualPreference(size_t contributors, size_t most, const Grouping& grouping) {
   std::vector<double> preference(contributors, 1);
   if (!grouping.any()) return preference;
-  // As GroupsOf divides them.
+  // Divides them as GroupsOf does.
   const auto part = [&](size_t i) { return i * most / contributors; };
   for (size_t i = 1; i < contributors; ++i) preference[i] = part(i) == part(i - 1) ? 0 : 1;
   return preference;

@@ -13,15 +13,16 @@
 namespace atolld {
 namespace {
 
-// What another plan has to save before it is taken: a share of the time, and a time that anybody
-// would notice.
+// The savings that another plan needs before it is taken: a share of the time, and a noticeable
+// time.
 constexpr double kLeastShare = 0.1;
 constexpr double kLeastSeconds = 0.05;
 
-// A trial of more reducers has so many times as many.
+// A trial of more reducers has this many times as many.
 constexpr size_t kWider = 2;
 
-// How much longer than with equal shards a trial of others may take where all lines are alike.
+// The factor by which a trial of other shards may take longer than equal shards if all lines are
+// alike.
 constexpr double kMostForATrial = 1.25;
 
 std::vector<double> Equal(const std::vector<bool>& reduces) {
@@ -33,7 +34,7 @@ std::vector<double> EqualFirst(const std::vector<bool>& reduces, size_t most,
   return FirstOf(Equal(reduces), most, EqualPreference(reduces.size(), most, grouping));
 }
 
-// The fastest ones.
+// Returns the `most` fastest ones.
 std::vector<double> ByRates(const LinkModel& links, const std::vector<bool>& reduces, size_t most) {
   std::vector<double> rates;
   for (size_t i = 0; i < reduces.size(); ++i) {
@@ -53,7 +54,7 @@ std::map<std::string, double> NamedRates(const LinkModel& links, PlanShape shape
   return rates;
 }
 
-// Who is waited for, in words.
+// Returns in words which peers are waited for.
 std::string WaitedFor(const LinkModel& links, const std::vector<bool>& reduces) {
   constexpr size_t kMostNames = 3;
   std::vector<std::string> names;
@@ -79,12 +80,12 @@ PlanChoice::PlanChoice(PlanKind kind)
       kept_{kind == PlanKind::kRegions ? PlanShape::kRegions : PlanShape::kFlat, {}},
       regions_tried_(kind != PlanKind::kAuto) {}
 
-// Peers of one region could average among themselves, others are elsewhere, and the exchange takes
-// long enough that time can be saved at all.
+// Returns true if peers of one region could average among themselves, others are elsewhere, and the
+// exchange takes long enough that time can be saved.
 bool PlanChoice::WorthATrial(const LinkModel& links, const std::vector<bool>& reduces,
                              double kept_seconds) const {
   if (regions_tried_ || kept_seconds * kLeastShare < kLeastSeconds) return false;
-  std::map<size_t, size_t> peers;  // by region
+  std::map<size_t, size_t> peers;  // the number of peers in each region
   std::set<size_t> with_a_reducer;
   for (size_t i = 0; i < reduces.size(); ++i) {
     const size_t region = links.peers()[i].region;
@@ -95,11 +96,12 @@ bool PlanChoice::WorthATrial(const LinkModel& links, const std::vector<bool>& re
                                          [&](size_t region) { return peers[region] > 1; });
 }
 
-// Everybody waits for some lines, and what the others carry beyond what that asks of them has not
-// been seen: as if it were twice as much, by which whoever is waited for reduces little or nothing.
+// All peers wait for some lines, and what the other lines could carry beyond what they are asked
+// for has not been seen. The trial assumes that it is twice as much, so that the peers that are
+// waited for reduce little or nothing.
 std::vector<double> PlanChoice::AskingMore(const LinkModel& links, const std::vector<bool>& reduces,
                                            const Candidate& kept) const {
-  constexpr size_t kFewest = 3;  // of two, each sends all that the other has to get
+  constexpr size_t kFewest = 3;  // of two peers, each sends all that the other must get
   if (ByRegion(kept.shape) || reduces.size() < kFewest) return {};
   if (kept.prediction.seconds * kLeastShare < kLeastSeconds) return {};
   const std::vector<double> shares = ShardWeights(kept.bandwidths);
@@ -121,13 +123,14 @@ std::vector<double> PlanChoice::AskingMore(const LinkModel& links, const std::ve
     }
   }
   if (!gives || !takes) return {};
-  // The busiest line's share: 1 + (n - 2) w, by r reducers with w = 1 / r each (ShardWeights).
+  // The busiest line's share is 1 + (n - 2) w, with r reducers and w = 1 / r each (ShardWeights).
   const auto others = static_cast<double>(reduces.size() - 2);
   const bool cheap = 1 + others / with_room <= kMostForATrial * (1 + others / reducers);
   return cheap ? rates : std::vector<double>();
 }
 
-// For one exchange: kept_ stays what the next choice is compared with, unless this one is faster.
+// Tries a plan for one exchange: the next choice is compared with kept_, unless the trial is
+// faster.
 ChosenPlan PlanChoice::Try(const Question& question, PlanShape shape,
                            std::vector<double> bandwidths, std::string why) {
   trial_ = Trial{{shape, NamedRates(*question.links, shape, bandwidths)}, {}};
@@ -137,7 +140,7 @@ ChosenPlan PlanChoice::Try(const Question& question, PlanShape shape,
   return {shape, std::move(bandwidths), grouping, {}, std::move(why)};
 }
 
-// The rates of the last plan. Whoever was not in it counts as the middle one.
+// Returns the rates of the last plan. A peer that was not in it gets the median.
 std::vector<double> PlanChoice::KeptRates(const LinkModel* links, const std::vector<bool>& reduces,
                                           size_t most) const {
   if (links == nullptr || !Weighted(kept_.shape)) return EqualFirst(reduces, most);
@@ -145,7 +148,7 @@ std::vector<double> PlanChoice::KeptRates(const LinkModel* links, const std::vec
   for (const auto& [peer, rate] : kept_.rates) known.push_back(rate);
   std::sort(known.begin(), known.end());
   std::vector<double> kept;
-  std::vector<double> there;  // 1: it had a share
+  std::vector<double> there;  // 1 if it had a share
   for (size_t i = 0; i < reduces.size(); ++i) {
     const auto found = kept_.rates.find(links->peers()[i].name);
     there.push_back(found == kept_.rates.end() ? 0 : 1);
@@ -155,7 +158,7 @@ std::vector<double> PlanChoice::KeptRates(const LinkModel* links, const std::vec
   return FirstOf(std::move(kept), most, there);
 }
 
-// Estimates are of payload already.
+// The estimates already are of payload.
 ModelAssumptions PlanChoice::Assumed() {
   ModelAssumptions assumed;
   assumed.line_share = 1;
@@ -204,7 +207,7 @@ std::optional<ChosenPlan> PlanChoice::ChooseTrial(const Question& question, cons
 
 ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& reduces,
                               const EncodedSize& size, uint32_t chunks) {
-  if (trial_) EndTrial();  // its exchange was given up, perhaps for what the trial asked
+  if (trial_) EndTrial();  // its exchange was given up, perhaps because of the trial
   shares_ = Share();
   EncodedSize sent = size;
   slow_part_ = size.update_bytes > 0 ? size.slow_bytes / size.update_bytes : 1;
@@ -215,7 +218,7 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
                                      /*relays=*/kind_ != PlanKind::kFlat, Assumed());
   const Question question = {links, reduces, sent, chunks, bounds, wider_ * bounds.reducers};
   if (links == nullptr) {
-    // Nobody's rate is known, so it is as before but for the rates.
+    // No rate is known, so everything except the rates stays as it was.
     return {ByRegion(kept_.shape) ? PlanShape::kRegions : PlanShape::kFlat,
             EqualFirst(reduces, question.most, bounds.grouping),
             bounds.grouping,
@@ -249,7 +252,7 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
   return plan;
 }
 
-// Of what is not refuted. `kept` if nothing is faster.
+// Returns the best of the shapes that are not refuted, or `kept` if none is faster.
 PlanChoice::Candidate PlanChoice::Best(const Question& question, const Candidate& kept) const {
   Candidate best = kept;
   for (const PlanShape shape :
@@ -292,7 +295,7 @@ void PlanChoice::NoteTrial(double seconds, bool faster, bool disturbed) {
     judge_.BeginWithout(seconds);
   }
   if (faster && trial_->wider > 0) {
-    // And perhaps wider yet.
+    // A still wider one may be tried.
     wider_ = trial_->wider;
     trial_.reset();
     return;
@@ -304,7 +307,7 @@ void PlanChoice::NoteTrial(double seconds, bool faster, bool disturbed) {
   }
 }
 
-// It was made, and is not made again.
+// The trial was made, and is not repeated.
 void PlanChoice::EndTrial() {
   if (ByRegion(trial_->plan.shape)) regions_tried_ = true;
   asked_for_more_.merge(trial_->asked_for_more);

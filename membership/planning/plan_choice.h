@@ -1,20 +1,22 @@
-// PlanChoice: which plan an exchange gets - flat or by region, equal shards or shards by rates -
-// and how long it is predicted to take.
+// PlanChoice: chooses the plan of an exchange - flat or by region, with equal shards or shards by
+// rates - and predicts how long the exchange takes.
 //
-// Law: what was chosen stays until another plan is predicted to save a tenth of the exchange and 50
-// ms at least, on the same estimates: so noise moves nothing, and every change has a reason to
-// tell. A change whose exchanges do not bear the prediction out is taken back (change_judge.h); no
-// other one is made, and nothing tried, until that is known. How many reduce is bounded by what
-// streams cost (plan_bounds.h).
+// Law: the chosen plan stays until another is predicted, from the same estimates, to save a tenth
+// of the exchange and at least 50 ms. Noise therefore changes nothing, and every change has a
+// reason that can be reported. A change is taken back if its exchanges do not confirm the
+// prediction (see change_judge.h). Until that is known no other change is made and no other plan is
+// tried. The cost of streams bounds the number of reducers (plan_bounds.h).
 //
-// Three plans are tried for one exchange, whatever is predicted. By region, once: while everybody
-// waits for a link between regions, nobody sees what the lines within one carry, and a plan that
-// rests on them would never be predicted to be faster. And, once for each peer that had room while
-// others were waited for, one in which those reduce more and these less: nobody sees either what a
-// line carries that waits for another. And one with twice as many reducers where the lines seem to
-// be slow: but what was seen of lines is also what busy processors have left of them, and these get
-// slower with more streams. So no prediction decides that. A trial stays if it took a tenth less
-// than the exchange before it. Pure; one thread.
+// Three kinds of plan are tried for one exchange even if they are not predicted to be faster. The
+// first is a plan by region, which is tried once: while all peers wait for a link between regions,
+// no peer sees how much the lines within a region can carry, so such a plan would never be
+// predicted to be faster. The second is a plan in which the peers with spare capacity reduce more
+// and the others less. It is tried once for each peer that had room while others were waited for,
+// because a line that waits for another does not show how much it can carry. The third is a plan
+// with twice as many reducers, which is tried if the lines seem slow: busy processors may be the
+// real reason, and more streams would make them slower still, so no prediction can decide this. The
+// plan of a trial is kept if its exchange took a tenth less than the one before it. Pure. Used by
+// one thread.
 #pragma once
 
 #include <cstdint>
@@ -32,30 +34,34 @@
 
 namespace atolld {
 
-// As exchange.plan says: which of the two, or whichever is faster.
+// The setting exchange.plan: one of the two shapes, or kAuto for the faster one.
 enum class PlanKind { kFlat, kRegions, kAuto };
 
 struct ChosenPlan {
   PlanShape shape = PlanShape::kFlat;
-  std::vector<double> bandwidths;                // one a peer, any unit; 0: it reduces nothing
-  Grouping grouping;                             // averages first, where there are many
-  std::optional<ExchangePrediction> prediction;  // none without a model
-  std::string change;                            // what it was changed to, and why; mostly empty
+  // The bandwidth of each peer, in any unit; 0 if the peer reduces nothing.
+  std::vector<double> bandwidths;
+  Grouping grouping;  // the groups that average first; none unless there are many peers
+  std::optional<ExchangePrediction> prediction;  // nullopt if the network is not known
+  // The change that was made and its reason; empty in most exchanges.
+  std::string change;
 };
 
 class PlanChoice {
  public:
   explicit PlanChoice(PlanKind kind);
 
-  // For the peers of `links` in their order, or, where that is null, for those of `reduces`.
+  // Chooses a plan for the peers of `links`, in their order. If `links` is null, the peers are
+  // those of `reduces`, which is true for each peer that may reduce.
   ChosenPlan Choose(const LinkModel* links, const std::vector<bool>& reduces,
                     const EncodedSize& size, uint32_t chunks);
-  // All that has arrived in the exchange that was chosen last: of contributors' own chunks, and of
-  // means. Sizes are predicted by it from now on: frames have headers, and what zstd or topk make
-  // of the values is known only then.
+  // Called after the exchange that was chosen last, with all bytes that arrived in contributors'
+  // own chunks and in means. Later sizes are predicted from these numbers, because they include the
+  // headers of frames and show how small zstd or topk have made the data.
   void NoteArrived(double update_bytes, double mean_bytes);
-  // That exchange took so long, by whatever plan it ended. A trial that ended by another than its
-  // own (`disturbed`), and was no faster, has shown nothing: it may be made again.
+  // Called when that exchange has ended after `seconds`. `disturbed` is true if it ended with
+  // another plan than it began with. A disturbed trial that was no faster proves nothing and may be
+  // repeated.
   void NoteSeconds(double seconds, bool disturbed = false);
 
  private:
@@ -69,10 +75,11 @@ class PlanChoice {
                                 size_t most) const;
   bool WorthATrial(const LinkModel& links, const std::vector<bool>& reduces,
                    double kept_seconds) const;
-  // The rates of a trial, in which those that had room reduce more; or nothing.
+  // Returns the rates of a trial in which the peers that had room reduce more, or an empty vector
+  // if there is no such trial to make.
   std::vector<double> AskingMore(const LinkModel& links, const std::vector<bool>& reduces,
                                  const Candidate& kept) const;
-  // What is asked for: the peers, and how many of them may reduce.
+  // The peers of an exchange, its size, and how many of the peers may reduce.
   struct Question {
     const LinkModel* links;
     const std::vector<bool>& reduces;
@@ -95,29 +102,34 @@ class PlanChoice {
 
   struct Kept {
     PlanShape shape;
-    std::map<std::string, double> rates;  // by which shards are divided; empty: all alike
+    // The rates by which shards are divided; empty if all are equal.
+    std::map<std::string, double> rates;
   };
   struct Trial {
     Kept plan;
     std::set<std::string> asked_for_more;
-    size_t wider = 0;  // what wider_ is, if it stays
+    size_t wider = 0;  // the value of wider_ if the trial stays
   };
   const PlanKind kind_;
-  Kept kept_;                   // what the next choice is compared with
-  Kept former_;                 // what it was before the last change
-  ChangeJudge judge_;           // of that
-  std::string taken_back_;      // what the next choice has to tell of it
-  std::optional<Trial> trial_;  // the exchange that was chosen last
+  Kept kept_;          // the plan with which the next choice is compared
+  Kept former_;        // the plan before the last change
+  ChangeJudge judge_;  // judges the last change
+  // What the next choice must report about a change that was taken back; empty if nothing.
+  std::string taken_back_;
+  std::optional<Trial> trial_;  // the trial of the exchange that was chosen last
   bool regions_tried_;
-  size_t wider_ = 1;          // times as many reducers as streams are worth
-  bool wider_tried_ = false;  // and more were no faster
+  // The factor by which the number of reducers exceeds what the cost of streams suggests.
+  size_t wider_ = 1;
+  bool wider_tried_ = false;  // true if a trial with more reducers was no faster
   std::set<std::string> asked_for_more_;
-  double last_seconds_ = 0;  // of the exchange before
-  Share shares_;             // of the vector, that arrive somewhere in the last plan
-  // Of the vector in either form, as measured; 0: not yet.
+  double last_seconds_ = 0;  // the time of the previous exchange
+  // The shares of the vector that arrive at all peers together under the last plan.
+  Share shares_;
+  // The measured bytes of the whole vector in either form; 0 if not yet measured.
   double update_bytes_ = 0;
   double mean_bytes_ = 0;
-  double slow_part_ = 1;  // of an update's bytes, that one over a slow line has
+  // The size of an update in slow_codec, as a fraction of the size of any other update.
+  double slow_part_ = 1;
 };
 
 }  // namespace atolld

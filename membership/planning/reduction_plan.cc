@@ -23,13 +23,14 @@ bool HasAddress(const ExchangeContributor& contributor) {
   return !contributor.member.address().empty();
 }
 
-// What later revisions can add: a holder for each shard, each contributor's loss, the commitment.
+// The bytes that later revisions can add: a holder for each shard, each contributor's loss, the
+// commitment.
 uint64_t Growth(const v1::Plan& plan) {
   constexpr uint64_t kName = 2 + 64;
   return kName * static_cast<uint64_t>(plan.shards_size() + plan.contributors_size() + 2);
 }
 
-// Nobody else's bytes are needed, so nobody has to dial.
+// Returns true if no other peer's bytes are needed, so that none must dial.
 bool IsAlone(const ExchangeTerms& terms, const std::vector<ExchangeContributor>& contributors) {
   return contributors.size() == 1 &&
          (HasAddress(contributors.front()) || terms.aggregators.empty());
@@ -76,7 +77,8 @@ std::vector<uint32_t> SplitChunks(uint32_t chunks, absl::Span<const double> weig
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] <= 0) continue;
     const double exact = static_cast<double>(chunks) * weights[i] / total;
-    // A sum of rounded quotients may be an ulp above a whole number; never give more than there is.
+    // A sum of rounded quotients may be slightly above a whole number; never give more than is
+    // left.
     counts[i] = std::min(static_cast<uint32_t>(std::floor(exact)), chunks - given);
     remainders[i] = exact - static_cast<double>(counts[i]);
     given += counts[i];
@@ -149,7 +151,7 @@ ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
     *plan_.add_contributors() = contributor.member;
     contributors_[contributor.member.peer()] = {alone || HasAddress(contributor),
                                                 groups[names.size()], plan_.contributors_size() - 1,
-                                                contributor.bandwidth};
+                                                contributor.bandwidth, contributor.may_reduce};
     const bool has_shard = reduces[names.size()] && contributor.has_shard;
     bandwidths.push_back(has_shard ? contributor.bandwidth : 0);
     names.push_back(contributor.member.peer());
@@ -189,7 +191,7 @@ void ReductionPlan::CutByBandwidth(const std::vector<double>& bandwidths,
   }
 }
 
-// A contributor's address stands with the contributor.
+// A contributor's address is in its PlanMember.
 void ReductionPlan::SetReducer(const std::string& peer, v1::Shard* shard) const {
   shard->set_reducer(peer);
   const auto aggregator = aggregators_.find(peer);
@@ -225,15 +227,15 @@ bool ReductionPlan::Able(const std::string& peer) const {
 
 std::vector<std::string> ReductionPlan::Reducers() const {
   std::vector<std::string> present = Present();
-  // It needs nobody to reach it; but of what it committed nobody else could ever get hold, were it
-  // one that dials out only.
+  // No peer needs to reach it. But if it only dials out, no other peer could ever fetch what it
+  // commits.
   if (present.size() == 1 && Dialable(present.front())) return present;
   std::vector<std::string> reducers = AbleOnes(false);
   if (reducers.empty()) reducers = AbleOnes(true);
   return reducers;
 }
 
-// Contributors, or, where none can, aggregators.
+// Returns contributors or, if none can serve, aggregators.
 std::vector<std::string> ReductionPlan::AbleOnes(bool shunned) const {
   const auto able = [&](const std::string& peer) {
     return Able(peer) && (shunned_.count(peer) > 0) == shunned;
@@ -267,7 +269,7 @@ void ReductionPlan::NoteHeld(const std::string& peer, uint32_t shard, uint32_t a
   held_[peer][shard] = attempt;
 }
 
-// Chunks that each able peer serves, those `without` left out.
+// Returns the chunks that each able peer serves, leaving out those of `without`.
 ReductionPlan::ChunksServed ReductionPlan::Load(const std::set<std::string>& without) const {
   ChunksServed load;
   for (const std::string& peer : Reducers()) {
@@ -280,9 +282,10 @@ ReductionPlan::ChunksServed ReductionPlan::Load(const std::set<std::string>& wit
   return load;
 }
 
-// With so many chunks more, of `load`, which is not empty; of equals the one with the least to do.
-// A line's time is what passes it in the whole exchange (ShardWeights) by its bandwidth; of those
-// of aggregators nothing is known.
+// Returns the peer of `load`, which is not empty, that would be done first with `more` additional
+// chunks; among equals, the one with the least work. A line's time is the traffic on it in the
+// whole exchange (ShardWeights) divided by its bandwidth. The bandwidths of aggregators are
+// unknown.
 std::string ReductionPlan::FirstDone(const ChunksServed& load, uint64_t more) const {
   uint64_t chunks = 0;
   for (const v1::Shard& shard : plan_.shards()) chunks += shard.chunks();
@@ -298,7 +301,8 @@ std::string ReductionPlan::FirstDone(const ChunksServed& load, uint64_t more) co
       ->first;
 }
 
-// Whoever is done first of the able that have all of the shard's means; empty: nobody.
+// Returns, of the able peers that have all of the shard's means, the one that is done first, or an
+// empty string.
 std::string ReductionPlan::HolderOf(int shard, const ChunksServed& load) const {
   const v1::Shard& wanted = plan_.shards(shard);
   ChunksServed able;
@@ -311,7 +315,7 @@ std::string ReductionPlan::HolderOf(int shard, const ChunksServed& load) const {
   return able.empty() ? "" : FirstDone(able, wanted.chunks());
 }
 
-// To a holder (true) or to another reducer, one of `load`, which is not empty.
+// Gives the shard to a holder (returns true) or to another reducer of `load`, which is not empty.
 bool ReductionPlan::GiveAway(int shard, ChunksServed* load, std::string* taker) {
   v1::Shard* given = plan_.mutable_shards(shard);
   *taker = HolderOf(shard, *load);
@@ -363,7 +367,8 @@ bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std
 }
 
 bool ReductionPlan::TakeHeldFrom(const std::string& peer, std::vector<std::string>* events) {
-  // It may still reduce what begins anew: it is there, and lacks a mean like anybody else.
+  // It may still reduce shards that begin anew: it is connected, and lacks a mean like any other
+  // peer.
   ChunksServed load = Load({});
   std::set<std::string> takers;
   for (int i = 0; i < plan_.shards_size() && !load.empty(); ++i) {
@@ -391,12 +396,12 @@ bool ReductionPlan::Redo(const std::set<std::string>& peers) {
       in_doubt = in_doubt || peers.count(relay.peer()) > 0;
       relay_lost = relay_lost || Lost(relay.peer());
     }
-    // Whom the exchange has lost since it was averaged cannot serve a revision of it.
+    // A peer that the exchange has lost since the averaging cannot serve a revision of it.
     if (!in_doubt && !Lost(ServerOf(shard))) {
       if (relay_lost) AssignRelays(i);
       continue;
     }
-    // Its own reducer where only a relay is in doubt.
+    // The shard keeps its reducer if only a relay is in doubt.
     const bool stays = load.count(shard.reducer()) > 0;
     const std::string taker = stays ? shard.reducer() : FirstDone(load, shard.chunks());
     load[taker] += stays ? 0 : shard.chunks();
@@ -438,8 +443,8 @@ void ReductionPlan::BeginAnew(int shard, const std::string& reducer) {
   AssignRelays(shard);
 }
 
-// Keeps the relays that can still serve, with the members that they had: what they have averaged
-// stands. The members of any other send to the shard's new relay, or to its reducer.
+// Keeps the relays that can still serve, with their former members, since what they averaged
+// stands. The members of other relays send to the shard's new relay, or to its reducer.
 void ReductionPlan::AssignRelays(int shard) {
   v1::Shard* changed = plan_.mutable_shards(shard);
   if (!relayed_ || !changed->holder().empty()) return;
@@ -463,12 +468,13 @@ void ReductionPlan::AssignRelays(int shard) {
     }
     std::vector<std::string> able;
     std::copy_if(
-        members.begin(), members.end(), std::back_inserter(able),
-        [this](const std::string& peer) { return Able(peer) && shunned_.count(peer) == 0; });
+        members.begin(), members.end(), std::back_inserter(able), [this](const std::string& peer) {
+          return Able(peer) && shunned_.count(peer) == 0 && contributors_.at(peer).may_relay;
+        });
     if (members.size() < 2 || able.empty()) continue;
     v1::Relay* relay = changed->add_relays();
-    // Another one for each shard, so that all of a region share the work, or as many of a group as
-    // there is work for.
+    // Each shard gets another relay, so that all peers of a region share the work, or as many of a
+    // group as there is work for.
     relay->set_peer(able[static_cast<size_t>(shard) % std::min(able.size(), most_relays_)]);
     relay->set_members(Bitmap(members));
   }

@@ -1,5 +1,5 @@
-// Who averages which part of an entry: how the vector is divided among reducers (ShardWeights), and
-// the plan of one exchange with all its changes (ReductionPlan).
+// Decides which peer averages which part of an entry: divides the vector among reducers
+// (ShardWeights), and keeps the plan of one exchange with all its changes (ReductionPlan).
 #pragma once
 
 #include <cstdint>
@@ -16,68 +16,78 @@
 
 namespace atolld {
 
-// How the parameter vector is divided among reducers so that a flat exchange takes the least time.
+// ShardWeights divides the parameter vector among reducers so that a flat exchange takes the least
+// time.
 //
-// Contributor i sends what others reduce and, as reducer, its means to the n-1 others: (1 - w_i) +
-// (n-1) w_i = 1 + (n-2) w_i of the vector, at b_i. The plan minimises the largest of
-// these times. Pure functions.
+// Contributor i sends its own update's parts to their reducers and, as a reducer itself, its means
+// to the n-1 others. Together this is (1 - w_i) + (n-1) w_i = 1 + (n-2) w_i of the vector, at the
+// rate b_i. The weights minimise the largest of these times. Pure. May be called from any thread.
 
-// Minimises max_i (1 + (n-2) w_i) / b_i over the reducers, sum w = 1, w_i = 0 where b_i is 0 (not
-// reachable):
+// Minimises max_i (1 + (n-2) w_i) / b_i over the reducers, with sum w = 1 and w_i = 0 if b_i is 0
+// (not reachable):
 //   xi = max(1 / b_min, (n - 2 + m) / sum b),  w_i proportional to (xi b_i - 1) / (n - 2),
 //   m the number with b_i > 0.
-// n < 3: equal shares of the reachable, whatever b. `bandwidths` has one value a contributor, any
-// common unit, none negative, at least one positive.
+// If n < 3, the reachable contributors get equal shares, whatever b is. `bandwidths` has one value
+// for each contributor, in any common unit; none is negative and at least one is positive.
 std::vector<double> ShardWeights(absl::Span<const double> bandwidths);
 
-// Whole chunks in these proportions, by largest remainder, the earlier first among equals. They sum
-// to `chunks`, and a weight of 0 gets none.
+// Divides whole chunks in these proportions by the largest-remainder method; among equal remainders
+// the earlier comes first. The results sum to `chunks`, and a weight of 0 gets no chunk.
 std::vector<uint32_t> SplitChunks(uint32_t chunks, absl::Span<const double> weights);
 
 // -----------------------------------------------------------------------------------------------
-// ReductionPlan: who averages which part of an entry, and who takes over when one of them is lost.
+// ReductionPlan: which peer averages which part of an entry, and which one takes over when a peer
+// is lost.
 //
-// Every shard has a reducer: a contributor, or, where no contributor can be reached, an aggregator,
-// a peer that trains nothing. Where regions count, each other region with two contributors or more
-// has a relay for the shard: it averages its region's chunks and sends one partial mean on. A lost
-// reducer's shard goes to a holder, a peer that has every mean of it (the attempt stays), or else
-// to the reducer whose line is done first, and everything about the shard begins anew under its
-// next attempt. Laws: the contributors, their weights and the shards' bounds never change; one
-// (shard, attempt) has one reducer. Pure; one thread.
+// Every shard has a reducer. This is a contributor or, if no contributor can be reached, an
+// aggregator, which is a peer that trains nothing. In a plan by region, each region other than the
+// reducer's with two or more contributors has a relay for the shard, which averages its region's
+// chunks and sends one partial mean to the reducer. When a reducer is lost, its shard goes to a
+// holder, which is a peer that has every mean of the shard, and the attempt number of the shard
+// stays the same. If there is no holder, the shard goes to the reducer that will finish first, and
+// is averaged anew under its next attempt number. Laws: the contributors, their weights and the
+// shards' bounds never change; one (shard, attempt) has one reducer. Pure. Used by one thread.
 
-// How groups of contributors average first where there are too many for one level: each region is
-// divided into groups of about equal size, in roster order; those of no region are together one.
+// How contributors are grouped to average first if there are too many for one level. Each region is
+// divided into groups of about equal size, in roster order; the peers without a region form one
+// region together.
 struct Grouping {
-  size_t members =
-      0;  // of a group, at most; 0: no groups, and whole regions where by_region says so
-  size_t relays = 0;  // of a group: so many of its peers at most share its shards
+  // The most members of a group. If it is 0 there are no groups, and ExchangeTerms::by_region
+  // decides whether whole regions average first.
+  size_t members = 0;
+  // The most peers of a group that share its shards.
+  size_t relays = 0;
 
   bool any() const { return members > 0; }
 };
 
-// The group of each peer, by its region: "eu/0", "eu/1".
+// Returns the group of each peer, named after its region: "eu/0", "eu/1".
 std::vector<std::string> GroupsOf(const Grouping& grouping,
                                   const std::vector<std::string>& regions);
 
-// One contributor as the plan needs it.
+// What the plan must know about one contributor.
 struct ExchangeContributor {
   v1::PlanMember member;
-  bool may_reduce = true;  // false: it has an address, but was not reachable lately
-  // The last attempt failed, and nobody else could have reduced; not to be tried again yet.
+  // False if the contributor has an address but was not reachable lately.
+  bool may_reduce = true;
+  // True if an attempt has just failed because the contributor could not be dialled and no other
+  // peer could have reduced. It must not be tried again yet.
   bool dialled_in_vain = false;
-  // False: no shard is planned for it, though it may reduce and takes over from others.
+  // False if no shard is planned for the contributor at first. It may still take one over later.
   bool has_shard = true;
-  double bandwidth = 1;     // any unit common to all; the same for all: equal shards
-  std::string region = "";  // empty: one of its own
-  bool slow = false;        // its update is in the run's slow_codec
+  // The rate of its line, in any unit common to all contributors; if all are equal, so are the
+  // shards.
+  double bandwidth = 1;
+  std::string region = "";  // empty if the contributor forms a region of its own
+  bool slow = false;        // true if the contributor's update is in slow_codec
 };
 
-// A peer that trains nothing and may reduce. It holds the state that the entry is made against.
+// A peer that trains nothing and may reduce. It holds the state to which the entry applies.
 struct ExchangeAggregator {
   std::string peer;
   std::string address;
-  bool may_reduce = true;        // as a contributor's
-  bool dialled_in_vain = false;  // as a contributor's
+  bool may_reduce = true;        // see ExchangeContributor
+  bool dialled_in_vain = false;  // see ExchangeContributor
   std::string region = "";
 };
 
@@ -87,97 +97,114 @@ struct ExchangeTerms {
   uint64_t parameters = 0;
   uint32_t chunk_elements = 1;
   uint32_t quorum = 1;
-  bool by_region = false;  // each region averages first
-  Grouping grouping;       // or each group of a region
+  bool by_region = false;  // true if each region averages first
+  Grouping grouping;       // if it has groups, each group averages first instead of a region
   absl::Duration deadline;
-  std::string state_digest;  // of state version-1 where it is known (the genesis); empty: the
-                             // votes' majority
-  // Of the chunks, those that are recomputed before the commit, drawn by the digest of the header
-  // before and a nonce of 32 bytes, another one for each revision. 0: none.
+  // The digest of state version-1 if it is known (the genesis); if empty, the majority of votes
+  // decides.
+  std::string state_digest;
+  // The share of the chunks that auditors recompute before the commit; 0 if there is no audit. The
+  // chunks are drawn from the previous header's digest and a nonce of 32 bytes, which differs in
+  // each revision.
   float audit_share = 0;
   std::string previous_header_digest;
   std::function<std::string()> draw_nonce;
-  // Who said lately that it cannot reach whom, and nobody else did: accused, by accuser.
-  std::map<std::string, std::set<std::string>> accused;
-  // In roster order. They reduce only where no contributor can that was reachable lately.
+  // The known cases of a peer that cannot reach another: the accusers of each accused peer (see
+  // reach.h).
+  std::map<std::string, std::set<std::string>> doubts;
+  // The aggregators, in roster order. They reduce only if no contributor that was reachable lately
+  // can.
   std::vector<ExchangeAggregator> aggregators;
 };
 
-// For each of them whether shards are planned for it: it can be dialled and was reachable lately.
-// Who was not reduces only if nobody else can, and who is alone for itself.
-// Where aggregators reduce, nobody of them does.
+// Returns, for each contributor, true if shards are planned for it. This is so if the contributor
+// can be dialled and was reachable lately. A contributor that was not reachable lately reduces only
+// if no other peer can. A single contributor reduces for itself. If aggregators reduce, no
+// contributor does.
 std::vector<bool> WhoReduces(const ExchangeTerms& terms,
                              const std::vector<ExchangeContributor>& contributors);
 
 class ReductionPlan {
  public:
-  // `contributors` in roster order, at least one that can reduce.
+  // `contributors` is in roster order, and at least one of them must be able to reduce.
   ReductionPlan(const ExchangeTerms& terms, const std::vector<ExchangeContributor>& contributors);
 
   const v1::Plan& proto() const { return plan_; }
   bool Contributes(const std::string& peer) const { return contributors_.count(peer) > 0; }
-  std::vector<std::string> Present() const;  // contributors that are not lost, roster order
+  std::vector<std::string> Present() const;  // contributors that are not lost, in roster order
   bool Lost(const std::string& peer) const { return lost_.count(peer) > 0; }
   const std::set<std::string>& lost() const { return lost_; }
-  // Contributes, or is an aggregator that may reduce.
+  // Returns true if the peer contributes, or is an aggregator that may reduce.
   bool TakesPart(const std::string& peer) const {
     return Contributes(peer) || aggregators_.count(peer) > 0;
   }
-  std::vector<std::string> Voters() const;  // Present(), and aggregators that reduce, not lost
+  // Returns Present(), and the aggregators that reduce and are not lost.
+  std::vector<std::string> Voters() const;
   const std::set<std::string>& unreachable() const { return unreachable_; }
-  // Others can fetch from it what it has. A contributor that was alone from the start counts.
+  // Returns true if other peers can fetch data from this peer. Also returns true for a contributor
+  // that has been the only one from the start.
   bool Dialable(const std::string& peer) const {
     return aggregators_.count(peer) > 0 || contributors_.at(peer).may_reduce;
   }
-  bool Serves(const std::string& peer) const;  // reduces, relays or holds something
+  bool Serves(const std::string& peer) const;  // true if it reduces, relays or holds a shard
 
-  // It lacks a mean of what it was to hold: the shards that it holds go to another holder, or begin
-  // anew under their next attempt, and it is no holder of them any more. False: it holds none, or
-  // nobody can take one over; nothing has changed then.
+  // Called when the peer lacks a mean that it should hold. Each shard that it serves as a holder
+  // goes to another holder, or is averaged anew under its next attempt, and the peer is no longer a
+  // holder of that shard. Returns false, and changes nothing, if the peer holds no shard or no
+  // other peer can take a shard over.
   bool TakeHeldFrom(const std::string& peer, std::vector<std::string>* events);
 
-  // It has every mean of shard number `shard` under `attempt`. Nonsense is ignored.
+  // Records that the peer has every mean of shard number `shard` under `attempt`. Ignores invalid
+  // values.
   void NoteHeld(const std::string& peer, uint32_t shard, uint32_t attempt);
 
   void Lose(const std::string& peer) { lost_.insert(peer); }
   bool MarkUnreachable(const std::string& peer) { return unreachable_.insert(peer).second; }
-  // These take nothing over while anybody else can: there is a word against them that nobody has
-  // confirmed, or they have spoken one. What they do now they go on with.
+  // Sets the peers that take over a shard only if no other peer can, because another peer has made
+  // an unconfirmed report about them or they have made such a report. They keep the shards that
+  // they have now.
   void SetShunned(std::set<std::string> peers) { shunned_ = std::move(peers); }
-  // Whether somebody who is not shunned can take over from these.
+  // Returns true if a peer that is neither shunned nor one of these can take shards over.
   bool OthersCanReduce(const std::set<std::string>& than) const;
 
-  // Takes everything from these peers. False: nobody can take a shard over; the plan is then half
-  // changed and must not be sent. `events` gets what happened, for people.
+  // Gives all shards of these peers to others. Returns false if there is a shard that no peer can
+  // take over; the plan is then half changed and must not be sent. Appends a description for people
+  // to `events`.
   bool MoveFrom(const std::set<std::string>& peers, std::vector<std::string>* events);
-  // Every shard goes to another reducer under its next attempt. False: there is no reducer.
+  // Moves every shard to another reducer under its next attempt. Returns false if there is no
+  // reducer.
   bool RotateAll();
-  // All begins anew at these, without relays, and nobody else reduces from now on. False: none of
-  // them can; nothing has changed then.
+  // Has every shard averaged anew by these reducers, without relays. No other peer reduces from now
+  // on. Returns false, and changes nothing, if none of them can reduce.
   bool RedoAllAt(const std::vector<std::string>& reducers);
-  // Of the peers that are there, those that may reduce now; the shunned only if nobody else can.
+  // Returns the peers that are present and may reduce now. Includes shunned peers only if no other
+  // peer can reduce.
   std::vector<std::string> Reducers() const;
-  // Every shard that one of these reduces or relays, or that a lost peer serves, goes to another
-  // reducer under its next attempt. False: nobody else can reduce; nothing has changed then.
+  // Moves every shard that one of these reduces or relays, or that a lost peer serves, to another
+  // reducer under its next attempt. Returns false, and changes nothing, if no other peer can
+  // reduce.
   bool Redo(const std::set<std::string>& peers);
-  // Of the nonce that the revision's audit will be drawn with.
+  // Sets the commitment to the nonce with which the revision's audit will be drawn.
   void Commit(const std::string& commitment) { plan_.set_audit_commitment(commitment); }
-  // Makes what has changed a new revision.
+  // Gives the changed plan a new revision number.
   void Revise();
 
  private:
   struct Contributor {
-    bool may_reduce = false;  // has an address
-    std::string group;        // it averages first with these; empty: with nobody
-    int position = 0;         // its bit
+    bool may_reduce = false;  // true if the contributor has an address
+    // The contributors that it averages with first; empty if there are none.
+    std::string group;
+    int position = 0;  // the contributor's bit in bitmaps
     double bandwidth = 1;
+    // False if a doubt named the peer when the plan was made; it then relays for no other peer.
+    bool may_relay = true;
   };
 
   void CutByBandwidth(const std::vector<double>& bandwidths, const std::vector<std::string>& peers,
                       uint32_t chunks);
   void SetReducer(const std::string& peer, v1::Shard* shard) const;
   const std::string& GroupOf(const std::string& peer) const;
-  bool Able(const std::string& peer) const;  // to serve others
+  bool Able(const std::string& peer) const;  // true if it can serve others
   std::vector<std::string> AbleOnes(bool shunned) const;
   using ChunksServed = std::map<std::string, uint64_t>;  // by peer
   ChunksServed Load(const std::set<std::string>& without) const;
@@ -188,16 +215,18 @@ class ReductionPlan {
   void AssignRelays(int shard);
   std::string Bitmap(const std::vector<std::string>& peers) const;
 
-  bool relayed_;        // groups average first
-  size_t most_relays_;  // of a group
+  bool relayed_;        // true if groups average first
+  size_t most_relays_;  // the most relays of a group
   v1::Plan plan_;
   std::map<std::string, Contributor> contributors_;
   std::map<std::string, ExchangeAggregator> aggregators_;
   std::set<std::string> lost_;
   std::set<std::string> unreachable_;
   std::set<std::string> shunned_;
-  std::set<std::string> only_;                                // reduce; empty: whoever can
-  std::map<std::string, std::map<uint32_t, uint32_t>> held_;  // attempt, by peer and shard
+  // If not empty, no other peers may reduce.
+  std::set<std::string> only_;
+  // The attempt under which a peer holds a shard, by peer and shard.
+  std::map<std::string, std::map<uint32_t, uint32_t>> held_;
 };
 
 }  // namespace atolld

@@ -26,7 +26,7 @@ std::vector<Shard> ShardsOf(uint32_t chunks, const std::vector<double>& bandwidt
   return shards;
 }
 
-// Adds up the way of the contributions; the means come back the same way.
+// Adds up the traffic of the contributions; the means return by the same route.
 class Builder {
  public:
   Builder(const LinkModel& links, PlanShape shape, uint32_t chunks, const Grouping& grouping)
@@ -73,7 +73,7 @@ class Builder {
   }
 
   ExchangeTraffic Finish() {
-    // What every member of a group sends was noted once a group.
+    // The traffic of each member of a group was noted once for the group.
     for (size_t i = 0; i < links_.peers().size(); ++i) {
       if (!links_.peers()[i].contributes) continue;
       const Group& group = groups_[group_of_[i]];
@@ -84,7 +84,7 @@ class Builder {
     for (const auto& [ends, sent] : sent_) {
       if (ends.first != ends.second) {
         traffic_.between_regions += sent;
-        traffic_.between_regions.means += sent.all();  // that came back
+        traffic_.between_regions.means += sent.all();  // the means that come back
       }
       for (const size_t link : links_.Route(ends.first, ends.second)) {
         to_reducers_.link[link] += sent;
@@ -103,12 +103,12 @@ class Builder {
   struct Group {
     size_t region = 0;
     std::vector<size_t> members;
-    std::vector<size_t> able;  // to relay
-    size_t slow = 0;           // members whose lines are
-    // Of each member, of the two stages.
+    std::vector<size_t> able;  // the members that can relay
+    size_t slow = 0;           // the members with slow lines
+    // The traffic of each member in the two stages.
     double to_relays = 0;
     double to_reducers = 0;
-    std::set<size_t> dialled{};  // by its members: reducers and relays
+    std::set<size_t> dialled{};  // the reducers and relays that its members dial
   };
 
   void MakeGroups() {
@@ -116,7 +116,7 @@ class Builder {
     std::vector<std::string> names;
     for (const PeerLink& peer : peers) names.push_back(links_.regions()[peer.region]);
     if (grouping_.any()) {
-      // As a plan has them: of contributors. Who only reduces is in none.
+      // A plan's groups consist of contributors. A peer that only reduces is in no group.
       std::vector<std::string> of_contributors;
       for (size_t i = 0; i < peers.size(); ++i) {
         if (peers[i].contributes) of_contributors.push_back(names[i]);
@@ -139,12 +139,12 @@ class Builder {
     }
   }
 
-  // So much of this peer's own update.
+  // Returns this share of the peer's own update.
   Share Update(size_t peer, double share) const {
     return links_.peers()[peer].slow ? Share{0, 0, share} : Share{share, 0, 0};
   }
 
-  // So much of each member's update, but for one that keeps its own.
+  // Returns this share of each member's update, except that of the member that keeps its own.
   Share UpdatesOf(const Group& group, double share, std::optional<size_t> but) const {
     const bool slow = but && links_.peers()[*but].slow;
     const size_t slow_ones = group.slow - (slow ? 1 : 0);
@@ -152,7 +152,7 @@ class Builder {
     return {static_cast<double>(usual) * share, 0, static_cast<double>(slow_ones) * share};
   }
 
-  // Every member of the group sends its share to the reducer.
+  // Adds the traffic if every member of the group sends its share to the reducer.
   void AddDirect(size_t g, double share, size_t reducer) {
     Group& group = groups_[g];
     const size_t home = links_.peers()[reducer].region;
@@ -161,7 +161,7 @@ class Builder {
     const size_t senders = own ? count - 1 : count;
     const Share updates = UpdatesOf(group, share, own ? std::optional(reducer) : std::nullopt);
     group.to_reducers += share;
-    if (own) to_reducers_.up[reducer] += Update(reducer, -share);  // its own stays
+    if (own) to_reducers_.up[reducer] += Update(reducer, -share);  // its own share stays
     if (group.dialled.insert(reducer).second) traffic_.ends[reducer] += senders;
     to_reducers_.down[reducer] += updates;
     traffic_.decoded[reducer] += static_cast<double>(count) * share;
@@ -172,7 +172,8 @@ class Builder {
     }
   }
 
-  // Every other member of the group sends its share to the relay, which sends one on.
+  // Adds the traffic if every other member of the group sends its share to the relay, which sends
+  // one on.
   void AddRelayed(size_t g, double share, size_t relay, size_t reducer) {
     Group& group = groups_[g];
     const size_t home = links_.peers()[reducer].region;
@@ -196,12 +197,12 @@ class Builder {
                                               NoteStream(group.region, home, {0, share}));
   }
 
-  // What the largest streams of such updates carry.
+  // Returns what the largest streams of such updates carry.
   static Share StreamOf(const Share& updates, double share) {
     return {updates.updates > 0 ? share : 0, share, updates.slow_updates > 0 ? share : 0};
   }
 
-  // The longest round trip that such a stream may have. What comes back is means.
+  // Notes the longest round trip that such a stream may have. The return traffic is means.
   absl::Duration NoteStream(size_t from, size_t to, const Share& share) {
     StreamTraffic& stream = traffic_.streams[{from, to}];
     stream.share.updates = std::max(stream.share.updates, share.updates);
@@ -211,8 +212,8 @@ class Builder {
     return stream.rtt;
   }
 
-  // What goes up as an update or a partial mean comes down as a mean. Links come in pairs, one a
-  // direction.
+  // Returns the traffic of the return way: an update or a partial mean that goes up comes down as a
+  // mean. Links come in pairs, one for each direction.
   static StageTraffic Back(const StageTraffic& stage) {
     StageTraffic back{stage.down, stage.up, stage.link};
     for (std::vector<Share>* shares : {&back.up, &back.down, &back.link}) {
@@ -236,7 +237,7 @@ class Builder {
   ExchangeTraffic traffic_;
 };
 
-// The longest that any line is busy with such traffic, and which it is.
+// The line that such traffic keeps busy longest, and its time.
 struct Busiest {
   double seconds = 0;
   std::string line;
@@ -382,7 +383,7 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
     transfer = seconds;
     result.bottleneck = name;
   };
-  limit(result.stages_seconds, slowest.line);  // stages wait on lines too
+  limit(result.stages_seconds, slowest.line);  // stages also wait on lines
   limit(result.streams_seconds, "streams");
   if (!links.peers().empty()) {
     limit(result.processor_seconds, absl::StrCat("processor of ", links.peers()[hardest].name));

@@ -5,7 +5,7 @@
 namespace atolld {
 namespace {
 
-constexpr double kSlowBelow = 0.5;  // of the median
+constexpr double kSlowBelow = 0.5;  // as a part of the median
 constexpr double kFastFrom = 0.75;  // likewise
 
 }  // namespace

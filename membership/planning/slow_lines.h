@@ -1,10 +1,10 @@
-// SlowLines: which peers send their updates in the run's slow_codec: those whose lines up carry
-// less than half of what the median line does.
+// SlowLines: decides which peers send their updates in the run's slow_codec. These are the peers
+// whose lines up carry less than half of what the median line carries.
 //
-// A round's updates are over when the slowest has been sent, so the others lose nothing by sending
-// in the finer codec, and all gain by the slow ones' sending fewer bytes. Whoever is slow stays so
-// up to three quarters of the median, and while nothing is known of its line: a rate that wavers
-// round the bound changes nothing. Pure; one thread.
+// A round's updates are complete when the slowest of them has arrived. The other peers lose nothing
+// by sending in the finer codec, and all peers gain if the slow ones send fewer bytes. A slow peer
+// stays slow until its rate exceeds three quarters of the median, so a rate that wavers around the
+// bound changes nothing. It also stays slow while its rate is unknown. Pure. Used by one thread.
 #pragma once
 
 #include <map>
@@ -21,10 +21,10 @@ class SlowLines {
   struct Change {
     std::string peer;
     bool slow;
-    double rate;    // of its line up
-    double median;  // of all that are known
+    double rate;    // the rate of its line up
+    double median;  // the median of all known lines up
   };
-  // What the lines up carry, bytes a second; 0: not known. Returns what has changed.
+  // Takes the rates of the peers' lines up, in bytes a second, 0 if unknown. Returns the changes.
   std::vector<Change> Update(const std::map<std::string, double>& rates);
 
   bool Has(const std::string& peer) const { return slow_.count(peer) > 0; }
@@ -33,7 +33,8 @@ class SlowLines {
   std::set<std::string> slow_;
 };
 
-// Of these contributors those that a coordinator to which all lines are known would have send so.
+// Sets PeerLink::slow for the contributors that a coordinator would treat as slow if it knew all
+// lines.
 void MarkSlowLines(LinkModel* links);
 
 }  // namespace atolld

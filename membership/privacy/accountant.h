@@ -1,20 +1,32 @@
-// PrivacyAccountant: what a run's noise has spent so far, as differential privacy counts it.
+// PrivacyAccountant: computes how much differential privacy a run has spent so far, given its
+// noise.
 //
-// Renyi differential privacy of the sampled Gaussian mechanism, at a fixed list of orders, summed
-// over rounds (Mironov, Talwar, Zhang, "Renyi Differential Privacy of the Sampled Gaussian
-// Mechanism", arXiv:1908.10530, section 3.3). With q the probability that a party is in a round and
-// s the noise's standard deviation in units of the largest change that one party can make:
-//   rdp(a) = a / (2 s^2)  for q = 1, else log A(a) / (a - 1), with, for a whole order,
-//   A(a) = sum over k of binomial(a, k) (1 - q)^(a - k) q^k exp((k^2 - k) / (2 s^2))
-// and the two series of that paper for one between. Sums are taken of logarithms.
+// It uses Renyi differential privacy at a fixed list of orders, summed over rounds. Two runs are
+// neighbours if one party's updates are zeros in one of them. Let s be the noise's standard
+// deviation in units of the largest change that one party can make to a round's sum:
+//   rdp(a) = a / (2 s^2)
+// (Mironov, "Renyi Differential Privacy", arXiv:1702.07476, corollary 3). If a fixed number of the
+// parties is drawn (a share q of them) and no outsider knows which, the bound for draws without
+// replacement also holds (Wang, Balle, Kasiviswanathan, "Subsampled Renyi Differential Privacy and
+// Analytical Moments Accountant", arXiv:1808.00087, theorem 27), and the smaller of the two counts.
+// That bound replaces one party by another, so a sum may change by twice as much. With t = s / 2
+// and a whole order a,
+//   (a - 1) rdp(a) = log(1 + sum over j from 2 to a of  binomial(a, j) q^j T(j))
+//   T(2) = min(4 (exp(1 / t^2) - 1), 2 exp(1 / t^2))
+//   T(j) = min(4 sqrt(B(2 floor(j/2)) B(2 ceil(j/2))), 2 exp(j (j - 1) / (2 t^2)))
+//   B(l) = the mean of (p/q - 1)^l under q, for q, p normal with deviation t, around 0 and 1
+// For an order between two whole numbers, (a - 1) rdp(a) is interpolated linearly between them
+// (corollary 10 of the same paper). The formula for parties that are each drawn independently (the
+// "sampled Gaussian mechanism" of arXiv:1908.10530) does not apply to such draws: it gives too
+// small an epsilon.
 //
 // Epsilon at delta is the least, over the orders, of
 //   rdp(a) + log((a - 1) / a) - (log(delta) + log(a)) / (a - 1)
 // (Balle et al., arXiv:1905.09982, theorem 21; Canonne, Kamath, Steinke, arXiv:2004.00010,
-// proposition 12), which Opacus and TensorFlow Privacy use too. Two runs are neighbours here if one
-// party's updates are zeros in one of them.
+// proposition 12).
 //
-// Pure; one thread.
+// Pure. Used by one thread. The first call with new values of `sampling` and `noise` takes some
+// milliseconds.
 #pragma once
 
 #include <map>
@@ -25,29 +37,30 @@
 
 namespace atolld {
 
-// Of one round. `order` above 1, `sampling` above 0 and up to 1, `noise` above 0.
+// Returns the Renyi divergence of one round. `order` is above 1, `sampling` above 0 and at most 1,
+// and `noise` above 0.
 double RdpOfRound(double order, double sampling, double noise);
 
-// Of all orders together: the best of them. Never below 0.
+// Returns the least epsilon over all orders, at least 0.
 double EpsilonOf(absl::Span<const double> orders, absl::Span<const double> rdp, double delta);
 
 class PrivacyAccountant {
  public:
   PrivacyAccountant();
 
-  // A round in which a party takes part with probability `sampling`, and whose noise is `noise`
-  // times the largest change that one party can make. Infinite noise spends nothing, none spends
-  // all.
+  // Adds `rounds` rounds, for each of which a share `sampling` of a fixed number of parties is
+  // drawn, and whose noise is `noise` times the largest change that one party can make. Infinite
+  // noise spends nothing, and a noise of 0 spends everything.
   void Add(double sampling, double noise, double rounds = 1);
 
   double Epsilon(double delta) const;
-  // If so many such rounds followed.
+  // Returns the value that epsilon would have after `rounds` more such rounds.
   double EpsilonAfter(double sampling, double noise, double rounds, double delta) const;
 
  private:
   const std::vector<double>& OfRound(double sampling, double noise) const;
 
-  std::vector<double> spent_;  // of each order
+  std::vector<double> spent_;  // the divergence spent so far, for each order
   mutable std::map<std::pair<double, double>, std::vector<double>> known_;
 };
 

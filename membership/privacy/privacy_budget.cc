@@ -6,11 +6,14 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/planted_bug.h"
 
 namespace atolld {
 namespace {
 
-constexpr double kClipRate = 0.2;   // of algorithm 1
+constexpr double kClipRate = 0.2;  // the rate of algorithm 1
+// The greatest draw of noise, rounded up (update_noise.h).
+constexpr double kMostDeviations = 8.58;
 constexpr double kCountShare = 20;  // the count's noise is a twentieth of a round's parties
 
 double FloatOfBits(uint32_t bits) { return double{absl::bit_cast<float>(bits)}; }
@@ -32,7 +35,7 @@ double ClipOf(const PrivacyTerms& terms, const v1::Contributor& contributor,
   return std::isfinite(said) && said > 0 ? said : terms.clip;
 }
 
-// Of the contributors in `bitmap`; nullptr: of all.
+// Returns the noise of the contributors in `bitmap`, or of all if it is nullptr.
 double NoiseOfSet(const PrivacyTerms& terms, const v1::EntryHeader& header, const ToldUpdates& told,
                   const std::string* bitmap) {
   double squares = 0;
@@ -47,14 +50,16 @@ double NoiseOfSet(const PrivacyTerms& terms, const v1::EntryHeader& header, cons
     squares += parties * share * share;
     largest = std::max(largest, share);
   }
-  if (largest <= 0) return std::numeric_limits<double>::infinity();  // it says nothing of anybody
+  // It reveals nothing about any party.
+  if (largest <= 0) return std::numeric_limits<double>::infinity();
   return terms.noise * std::sqrt(squares / terms.parties) / largest;
 }
 
-double PresentParties(const v1::EntryHeader& header) {
+// A peer reports its own number of parties; more than those of a full round never count.
+double PresentParties(const PrivacyTerms& terms, const v1::EntryHeader& header) {
   double present = 0;
   for (const v1::Contributor& contributor : header.contributors())
-    present += PartiesOf(contributor);
+    present += std::min(PartiesOf(contributor), terms.parties);
   return present;
 }
 
@@ -72,6 +77,13 @@ double PrivacyTerms::CountDeviation(uint32_t behind) const {
 }
 
 double PrivacyTerms::NoiseOf(double present) const { return noise * std::sqrt(present / parties); }
+
+double PrivacyTerms::Bounded(double within, uint32_t behind) const {
+  if (!std::isfinite(within)) return 0;
+  const double own = std::min<double>(std::max<uint32_t>(1, behind), parties);
+  const double most = own / 2 + kMostDeviations * CountDeviation(static_cast<uint32_t>(own));
+  return std::min(most, std::max(-most, within));
+}
 
 PrivacyTerms PrivacyTermsOf(const v1::PrivacySpec& spec) {
   PrivacyTerms terms;
@@ -91,7 +103,7 @@ double NoiseOfEntry(const PrivacyTerms& terms, const v1::EntryHeader& header,
   for (const v1::ContributorSet& set : header.records().sets()) {
     least = std::min(least, NoiseOfSet(terms, header, told, &set.contributors()));
   }
-  if (terms.quantile > 0) least = std::min(least, terms.NoiseOf(PresentParties(header)));
+  if (terms.quantile > 0) least = std::min(least, terms.NoiseOf(PresentParties(terms, header)));
   return least;
 }
 
@@ -102,34 +114,54 @@ double NextClip(const PrivacyTerms& terms, double clip, const v1::EntryHeader& h
     const auto found = told.find(contributor.peer());
     if (found != told.end()) within += found->second.within();
   }
-  const double share = within / PresentParties(header) + 0.5;
-  // Noise may take it beyond what a share can be; and nobody else's word shall move it further.
+  const double share = within / PresentParties(terms, header) + 0.5;
+  // Noise may take it outside the range of a share.
   const double bounded =
       std::isfinite(share) ? std::min(1.0, std::max(0.0, share)) : terms.quantile;
-  // As the wire carries it.
+  // The clip is rounded as the wire carries it.
   return double{static_cast<float>(clip * std::exp(-kClipRate * (bounded - terms.quantile)))};
 }
 
 PrivacyBudget::PrivacyBudget(const v1::PrivacySpec& spec, uint32_t fewest)
-    : terms_(PrivacyTermsOf(spec)), fewest_(std::max<uint32_t>(1, fewest)), clip_(terms_.clip) {}
+    : terms_(PrivacyTermsOf(spec)),
+      fewest_(std::max<uint32_t>(1, fewest)),
+      clip_(terms_.clip),
+      clips_(terms_.clip) {}
 
-void PrivacyBudget::Tell(v1::Train* train) const {
+void PrivacyBudget::Tell(v1::Train* train) {
   if (terms_.quantile <= 0) return;
   train->set_clip_bits(absl::bit_cast<uint32_t>(static_cast<float>(clip_)));
+  clips_.NoteTrain(train->number(), clip_);
+}
+
+// Replaces the clips and counts that peers claim by what this process has told them, and by bounded
+// counts.
+ToldUpdates PrivacyBudget::Sound(const v1::EntryHeader& header, const ToldUpdates& told) const {
+  if (Planted(PlantedBug::kClipBelieved)) return told;
+  ToldUpdates sound;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    const auto found = told.find(contributor.peer());
+    if (found == told.end()) continue;
+    v1::Ready& ready = sound[contributor.peer()];
+    ready.set_clip_bits(absl::bit_cast<uint32_t>(static_cast<float>(clips_.Of(found->second))));
+    ready.set_within(terms_.Bounded(found->second.within(), contributor.parties()));
+  }
+  return sound;
 }
 
 void PrivacyBudget::Measure(const v1::EntryHeader& header, const ToldUpdates& told,
                             v1::RoundRecord* record) const {
   if (!on()) return;
-  record->set_noise(NoiseOfEntry(terms_, header, told));
-  if (terms_.quantile > 0) record->set_clip(NextClip(terms_, clip_, header, told));
+  const ToldUpdates sound = Sound(header, told);
+  record->set_noise(NoiseOfEntry(terms_, header, sound));
+  if (terms_.quantile > 0) record->set_clip(NextClip(terms_, clip_, header, sound));
 }
 
 void PrivacyBudget::Note(const v1::EntryHeader& header, v1::RoundRecord* record) {
   if (!on()) return;
-  if (record->noise() <= 0) {  // adopted: how long its updates were allowed to be is not known
-    record->set_noise(terms_.quantile > 0 ? terms_.NoiseOf(fewest_)
-                                          : NoiseOfEntry(terms_, header, {}));
+  if (record->noise() <= 0) {  // adopted: the allowed length of its updates is unknown
+    const double noise = NoiseOfEntry(terms_, header, {});
+    record->set_noise(terms_.quantile > 0 ? std::min(noise, terms_.NoiseOf(fewest_)) : noise);
   }
   Remember(*record);
   record->set_epsilon(spent());
@@ -137,8 +169,15 @@ void PrivacyBudget::Note(const v1::EntryHeader& header, v1::RoundRecord* record)
 
 void PrivacyBudget::Remember(const v1::RoundRecord& record) {
   if (!on()) return;
-  if (record.clip() > 0) clip_ = record.clip();
-  accountant_.Add(terms_.sampling, record.noise());
+  if (record.clip() > 0) {
+    clip_ = record.clip();
+    clips_.NoteVersion(record.version() + 1, clip_);
+  }
+  // Everybody can see which peers were drawn, so that hides nobody.
+  const double drawn = Planted(PlantedBug::kDrawsHide) && record.contributors() < terms_.parties
+                           ? record.contributors() / terms_.parties
+                           : 1;
+  accountant_.Add(terms_.sampling, record.noise(), drawn);
   why_.reset();
 }
 

@@ -11,7 +11,7 @@ namespace atolld {
 namespace {
 
 constexpr double kTwoPi = 6.28318530717958647692;
-constexpr size_t kStreamBytes = 4096;  // at a time
+constexpr size_t kStreamBytes = 4096;  // bytes of the stream at a time
 
 double ToUnit(uint64_t number) { return static_cast<double>(number >> 11) * 0x1p-53; }
 

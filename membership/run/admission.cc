@@ -23,7 +23,7 @@ std::string ShortHex(const std::string& digest) {
   return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
 }
 
-// What a Ready tells before its update has its masks (MaskedExchanges checks the proof).
+// Checks the fields of a Ready whose update has no masks yet (MaskedAttempts checks the proof).
 absl::Status CheckUnmaskedReady(const std::string& signing_key, const v1::Ready& ready) {
   if (signing_key.empty()) {
     return absl::InvalidArgumentError("a run with masks needs a signing key of each party");
@@ -67,6 +67,10 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
   }
   if (!hello.signing_key().empty() && hello.signing_key().size() != kPublicKeyBytes) {
     return absl::InvalidArgumentError("signing_key must be 32 bytes");
+  }
+  if (hello.life() > kMostLives) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer ", hello.peer(), " names life ", hello.life(), ", above ", kMostLives));
   }
   if (hello.role() == kAggregatorRole && hello.address().empty()) {
     return absl::InvalidArgumentError(
@@ -128,7 +132,8 @@ absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* w
   if (const absl::Status files = CheckRunFiles(genesis.spec()); !files.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("initial state: ", files.message()));
   }
-  // Compared within this process alone: both were parsed and are written by the same code.
+  // The texts are compared only within this process: both were parsed, and are written by the same
+  // code.
   if (WithoutFirstWorkers(genesis.spec()).SerializeAsString() !=
       WithoutFirstWorkers(spec).SerializeAsString()) {
     return absl::InvalidArgumentError("initial state: it was made for another run");

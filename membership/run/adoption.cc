@@ -11,9 +11,9 @@
 namespace atolld {
 namespace {
 
-constexpr int kMostHeaders = 256;  // membership.proto
+constexpr int kMostHeaders = 256;  // the limit in membership.proto
 
-// The run stands still while a peer is asked: it may leave the question unanswered three times, for
+// The run waits while a peer is asked. A peer may leave the question unanswered three times, for
 // failure_timeout each, or lose its session over it eight times.
 constexpr int kUnanswered = 8;
 constexpr int kBroken = 3;
@@ -107,7 +107,7 @@ std::vector<Adoption::Refusal> Adoption::Advance(absl::Time now, absl::Duration 
   for (const auto& [peer, claim] : claims_) longest = std::max(longest, claim.version);
   *reason = absl::StrCat("the store is at version ", version, ", peers hold version ", longest,
                          ": their history is being adopted");
-  // The longest history of all that come back, not of the first.
+  // Waits for the longest history of all that come back, not that of the first.
   if (members.roster().in_grace(now)) return {};
   const bool hopeless = std::all_of(claims_.begin(), claims_.end(),
                                     [](const auto& entry) { return entry.second.helpless; });
@@ -134,7 +134,7 @@ void Adoption::Ask(absl::Time now, const std::string& peer, uint64_t first, bool
                         claims_.at(peer).version));
 }
 
-// Whoever is here and tells the oldest header is asked for it: that loses the least.
+// Asks the connected peer with the oldest header, because that loses the fewest headers.
 std::vector<Adoption::Refusal> Adoption::AskBeyondGap(absl::Time now, absl::Duration patience,
                                                       const Ledger& ledger, const Members& members,
                                                       RunOutput* out) {
@@ -154,7 +154,7 @@ std::vector<Adoption::Refusal> Adoption::AskBeyondGap(absl::Time now, absl::Dura
   }
   if (!chosen.empty() && !MayClaim(chosen).ok()) return {{chosen, MayClaim(chosen)}};
   if (chosen.empty()) return awaited ? std::vector<Refusal>() : RefuseAll(ledger.version());
-  // The genesis as well: that its history is this run's.
+  // Asks for the genesis as well, to check that the history is this run's.
   Ask(now, chosen, claims_.at(chosen).oldest, true, members, out);
   return {};
 }
@@ -164,7 +164,7 @@ absl::StatusOr<bool> Adoption::OnHeaders(const std::string& peer, const v1::Head
   const uint64_t version = ledger.version();
   if (asked_ != peer) return false;  // too late: another was asked
   if (headers.headers_size() > 0 && headers.headers(0).version() <= version)
-    return false;  // said before, and late
+    return false;  // repeated, and late
   const bool fresh = !ledger.genesis();
   const bool bare = (fresh || asked_first_ > version + 1) && !headers.has_genesis();
   const bool useless =
@@ -178,7 +178,7 @@ absl::StatusOr<bool> Adoption::OnHeaders(const std::string& peer, const v1::Head
   }
   const uint64_t first = headers.headers(0).version();
   const bool gap = first > version + 1;
-  // All of them or nothing: what is said of a peer that lies is then simple.
+  // Takes all of them or none, so that the message about a lying peer is simple.
   if (fresh) {
     const absl::Status valid = CheckInitialState(ledger.spec(), nullptr, headers.genesis());
     if (!valid.ok()) return valid;
@@ -227,7 +227,7 @@ std::vector<Adoption::Reached> Adoption::TakeReached(const Ledger& ledger) {
     if (claim.version > ledger.version()) continue;
     Reached reached = {peer, claim.held, claim.version, absl::OkStatus()};
     const std::string digest = ledger.digest(claim.version);
-    // Of a version in a gap its holder's own chain tells.
+    // The digest of a version in a gap is unknown; its holder's own chain decides.
     if (!digest.empty() && digest != claim.header_digest) {
       reached.fits = absl::FailedPreconditionError(
           absl::StrCat("its version ", claim.version, " has header ",

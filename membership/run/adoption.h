@@ -1,13 +1,13 @@
-// Adoption: the peers that hold a longer history than the coordinator's store, and whom of them to
-// ask for it.
+// Adoption: records which peers hold a longer history than the coordinator's store, and chooses
+// which of them to ask for it.
 //
-// A store that was restored from a copy, or lost, is behind its peers. Whoever says that it holds a
-// later version makes a claim; the one with the longest is asked for the headers, batch by batch,
-// until the history reaches every claim or nobody can help. Where all of them have lost the next
-// headers, a signed history goes on with the oldest one that any of them still has. Whoever is
-// asked and does not answer, or comes and goes instead, is believed so often and no more. A claim
-// of a peer whose session broke stands until the peer is dead: to go on without it would fork the
-// history. Pure; one thread.
+// A store that was lost or restored from a copy is behind its peers. A peer that says that it holds
+// a later version makes a claim. The peer that claims the latest version is asked for the headers,
+// batch by batch, until the history reaches every claim or no peer can help. If all of them have
+// lost the next headers, a signed history continues with the oldest header that any of them still
+// has. A peer that does not answer a request, or reconnects instead, is believed only a limited
+// number of times. If a peer's session breaks, its claim remains until the peer is dead, because
+// continuing without it would fork the history. Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -34,51 +34,57 @@ class Adoption {
  public:
   struct Claim {
     uint64_t version = 0;
-    std::string header_digest;  // of that version
-    HeldTraining held;          // what the peer trains on was leased by a book that is lost
-    bool helpless = false;      // it no longer has the next headers
-    uint64_t oldest = 0;        // then: the oldest header that it has; 0: it has told none
+    std::string header_digest;  // the digest of that version's header
+    // The training that the peer holds. The lease book that recorded it is lost.
+    HeldTraining held;
+    bool helpless = false;  // true if the peer no longer has the next headers
+    // If helpless: the version of the oldest header that the peer has, or 0 if it named none.
+    uint64_t oldest = 0;
   };
 
   struct Refusal {
     std::string peer;
     absl::Status why;
   };
-  // A claimant whose version the history has come to.
+  // A peer whose claim the history has reached.
   struct Reached {
     std::string peer;
     HeldTraining held;
     uint64_t version = 0;
-    absl::Status fits;  // FAILED_PRECONDITION: its history is another
+    absl::Status fits;  // FAILED_PRECONDITION if the peer has another history
   };
 
   void Add(const std::string& peer, uint64_t version, const std::string& header_digest);
-  void SetTraining(const v1::Hello& hello);  // of one that has a claim
+  void SetTraining(const v1::Hello& hello);  // the Hello's peer must have a claim
   void Remove(const std::string& peer);
 
-  // FAILED_PRECONDITION: it was asked in vain too often.
+  // Fails with FAILED_PRECONDITION if the peer has failed to answer too often.
   absl::Status MayClaim(const std::string& peer) const;
   bool empty() const { return claims_.empty(); }
 
-  // Goes on as far as it can by now: asks the next peer for headers, and says in `reason` what is
-  // waited for. The longest claim of a connected peer that is not helpless is asked, the first in
-  // roster order among equals; one that was asked longer than `patience` ago comes last from then
-  // on. Not empty(). Returns those that are to be refused, since nobody can help them, or since
-  // they do not help: once they are removed, it is to be called again.
+  // Asks the next peer for headers if no request is open, and sets `reason` to what is waited for.
+  // Among the connected peers that are not helpless, it asks the one that claims the latest
+  // version, and the first in roster order among equals. A peer that has not answered within
+  // `patience` is asked only after all others from then on. Requires !empty(). Returns the peers
+  // that must be refused, because no peer has the headers that their claims need, or because they
+  // do not answer. The caller removes them and calls the function again.
   std::vector<Refusal> Advance(absl::Time now, absl::Duration patience, const Ledger& ledger,
                                const Members& members, RunOutput* out, std::string* reason);
-  // What a peer tells that was asked. True: these are the next headers, to be recorded now, and
-  // `leases` was brought to them. False: nothing follows. Other codes: it lies.
+  // Handles the answer of a peer that was asked. Returns true if these are the next headers, which
+  // the caller must record now; `leases` has been updated to them. Returns false if there is
+  // nothing to record. Fails if the peer's answer proves that it lies.
   absl::StatusOr<bool> OnHeaders(const std::string& peer, const v1::Headers& headers,
                                  const Ledger& ledger, LeaseBook* leases, RunOutput* out);
-  // Removes those claims that the ledger has come to.
+  // Removes and returns the claims that the ledger has reached.
   std::vector<Reached> TakeReached(const Ledger& ledger);
-  // The peer's session broke: what it was asked will not be answered.
+  // Called when the peer's session broke, so that a request to it will not be answered.
   void Broke(const std::string& peer);
-  // Headers that it told were recorded since this was asked last: the peers are to be told.
+  // Returns true if headers from peers were recorded since the last call. All peers must then be
+  // sent a new Welcome.
   bool TakeAdopted() { return std::exchange(adopted_, false); }
 
-  absl::Time Deadline(absl::Duration patience) const;  // InfiniteFuture: nobody was asked
+  // Returns when the open request becomes overdue, or InfiniteFuture if there is none.
+  absl::Time Deadline(absl::Duration patience) const;
 
  private:
   std::vector<Refusal> AskBeyondGap(absl::Time now, absl::Duration patience, const Ledger& ledger,
@@ -90,14 +96,17 @@ class Adoption {
   std::string Choose(absl::Time now, absl::Duration patience, const Roster& roster);
   int Silences(const std::string& peer) const;
   void Answered(const std::string& peer);
-  void Drop(int weight);  // what was asked will not be answered
+  // Ends the open request, which failed, and adds to its peer's silences.
+  void Drop(int weight);
   std::vector<Refusal> RefuseAll(uint64_t version) const;
 
   std::map<std::string, Claim> claims_;
-  std::map<std::string, int> silences_;  // of all lives; what each time in vain weighs
-  std::string asked_;                    // and has not answered; "": nobody
+  // The weighted number of each peer's failures to answer, including those of its former processes.
+  std::map<std::string, int> silences_;
+  // The peer that was asked and has not answered; "" if there is none.
+  std::string asked_;
   absl::Time asked_at_;
-  uint64_t asked_first_ = 0;  // the header from which on it was asked
+  uint64_t asked_first_ = 0;  // the first header that it was asked for
   bool adopted_ = false;
 };
 

@@ -10,7 +10,7 @@
 namespace atolld {
 namespace {
 
-// How much its worker says that there is to be made; 0: it has said nothing.
+// Returns the number of elements that its worker reports; 0 if it has reported none.
 uint64_t Elements(const Members& members, const std::string& peer) {
   const PeerInfo* const info = members.FindInfo(peer);
   return info == nullptr || !info->worker ? 0 : info->worker->manifest().elements();
@@ -44,7 +44,7 @@ void Beginning::Advance(absl::Time now, const Members& members, const Round& rou
   const std::string late = std::exchange(maker_, "");
   deadline_ = absl::InfiniteFuture();
   if (!late.empty()) NoteInVain(now, late);
-  // One of those that were members may hold a version 0 that the store has not seen.
+  // A former member may hold a version 0 that the store has not seen.
   if (members.roster().in_grace(now)) {
     *reason = "waiting for the peers that were members before the coordinator's restart";
     return;
@@ -64,9 +64,9 @@ void Beginning::Advance(absl::Time now, const Members& members, const Round& rou
   });
   if (InVain(maker) > 0 && others && now < others_until_) {
     deadline_ = others_until_;
-    *reason = absl::StrCat("peer ", maker,
-                           " was asked for version 0 in vain, and another one is "
-                           "waited for to make it");
+    *reason = absl::StrCat(
+        "peer ", maker,
+        " did not make version 0 when it was asked, and another one is waited for to make it");
     return;
   }
   maker_ = maker;
@@ -103,7 +103,8 @@ bool Beginning::Hoarded(absl::Time now, const Ledger& ledger, const Members& mem
   }
   hoarded_since_ = std::min(hoarded_since_, now);
   const std::string holder = holders.empty() ? "" : holders.front();
-  // Lines that are too thin are too thin for the next one's as well: each gets twice the time.
+  // If lines are too slow for this version 0, they are too slow for the next one, so each gets
+  // twice the time.
   const absl::Duration patience =
       StateDeadline(ledger.genesis()->manifest().elements(), kept_, settings_.failure_timeout);
   deadline_ = hoarded_since_ + patience;
@@ -111,7 +112,7 @@ bool Beginning::Hoarded(absl::Time now, const Ledger& ledger, const Members& mem
     if (now >= hoarded_since_ + settings_.failure_timeout) {
       *reason = absl::StrCat(round.reason(), "; ", absl::StrJoin(lacking, ", "), " wait",
                              lacking.size() == 1 ? "s" : "", " for version 0",
-                             holder.empty() ? ", which nobody here holds"
+                             holder.empty() ? ", which no peer here holds"
                                             : absl::StrCat(", which peer ", holder, " alone holds"),
                              "; after ", absl::FormatDuration(patience), " another one makes it");
     }
@@ -120,8 +121,8 @@ bool Beginning::Hoarded(absl::Time now, const Ledger& ledger, const Members& mem
   NoteInVain(now, holder);
   ++kept_;
   hoarded_since_ = deadline_ = absl::InfiniteFuture();
-  out->Say(absl::StrCat("version 0 came to nobody in ", absl::FormatDuration(patience),
-                        holder.empty() ? std::string(": nobody who is here holds it")
+  out->Say(absl::StrCat("version 0 reached no peer in ", absl::FormatDuration(patience),
+                        holder.empty() ? std::string(": no peer that is here holds it")
                                        : absl::StrCat(": peer ", holder, " alone holds it"),
                         "; another one makes it"),
            RunOutput::Severity::kWarning);

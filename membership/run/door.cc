@@ -22,7 +22,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Of committed history every byte counts, also those that a later release wrote.
+// Returns true for committed history, in which every byte counts, including those that a later
+// release wrote.
 bool IsHistory(const FieldDescriptor& field) {
   const auto* const type = field.message_type();
   return type == v1::EntryHeader::descriptor() || type == v1::Genesis::descriptor();
@@ -34,7 +35,7 @@ bool IsBitmap(const FieldDescriptor& field) {
   return field.containing_type() == v1::ContributorSet::descriptor();
 }
 
-// Calls `tidy(value)` for each value of a string field and keeps what it returns.
+// Calls `tidy(value)` for each value of a string field and stores the result.
 template <typename Tidy>
 absl::Status ForEachString(const FieldDescriptor& field, Message* message, const Tidy& tidy) {
   const Reflection& reflection = *message->GetReflection();
@@ -85,12 +86,12 @@ absl::Status Tidy(Message* message) {
   const Reflection& reflection = *message->GetReflection();
   reflection.MutableUnknownFields(message)->Clear();
   std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(*message, &fields);  // those that are set
+  reflection.ListFields(*message, &fields);  // the fields that are set
   for (const FieldDescriptor* field : fields) RETURN_IF_ERROR(TidyField(*field, message));
   return absl::OkStatus();
 }
 
-// What gRPC takes for the kind of an address when it stands before a colon.
+// The prefixes, up to a colon, that gRPC takes for the kind of an address.
 constexpr absl::string_view kSchemes[] = {"dns",  "ipv4",          "ipv6",  "passthrough",
                                           "unix", "unix-abstract", "vsock", "xds"};
 

@@ -7,15 +7,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/planted_bug.h"
-#include "compression/base/words.h"
+#include "membership/run/losses.h"
 
 namespace atolld {
 namespace {
 
-// Whose votes made the last version what it is. Version 0 was nobody's vote.
+// Returns the peers whose votes made the last version. Version 0 had no votes.
 std::set<absl::string_view> VotersOf(const Ledger& ledger) {
   std::set<absl::string_view> voters;
   if (!ledger.header()) return voters;
@@ -23,13 +22,13 @@ std::set<absl::string_view> VotersOf(const Ledger& ledger) {
   return voters;
 }
 
-// Workers of one peer that may end over one share: the first may have been killed by somebody.
+// The workers of one peer that may end over one share: a person may have killed the first.
 constexpr int kMostEnds = 2;
 
-constexpr size_t kShareTimes = 16;  // remembered
+constexpr size_t kShareTimes = 16;  // the number that is remembered
 
-// Who evaluates next: of those that may find a loss the one with the fewest shares to do, of equals
-// the first. A share goes to somebody in the time of a few steps, however many there are.
+// Chooses the next evaluator: of the peers that may find a loss, the one with the fewest shares to
+// do; among equals, the first. Giving a share takes a few steps, however many peers there are.
 class EvaluatorQueue {
  public:
   EvaluatorQueue(const Evaluation& evaluation, std::vector<std::string> peers)
@@ -54,7 +53,7 @@ class EvaluatorQueue {
 
  private:
   const std::vector<std::string> peers_;
-  std::set<std::pair<size_t, size_t>> order_;  // shares to do, and who
+  std::set<std::pair<size_t, size_t>> order_;  // the number of shares to do, and the peer
 };
 
 }  // namespace
@@ -65,6 +64,12 @@ Evaluation::Evaluation(absl::Time now, uint64_t version, uint32_t shares, double
       began_(now),
       last_life_(now),
       shares_(shares) {}
+
+bool Evaluation::barren() const {
+  return own_.losses() == 0 && std::all_of(shares_.begin(), shares_.end(), [](const Share& share) {
+           return share.tokens == 0 && std::isfinite(share.loss_sum);
+         });
+}
 
 bool Evaluation::complete() const {
   return std::all_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.in; }) &&
@@ -121,7 +126,7 @@ void Evaluation::LoseWorker(const std::string& peer) {
   TakeBack(peer);
 }
 
-// Its worker does one share after the other, so one that comes nearer speaks for all of them.
+// A worker does one share after another, so a sign of life in one counts for all of its shares.
 void Evaluation::OnProgress(absl::Time now, const std::string& peer, uint64_t done) {
   own_.OnProgress(now, peer, done);
   bool lives = false;
@@ -196,7 +201,7 @@ std::optional<absl::Duration> Evaluation::OnEvaluated(absl::Time now, const std:
   share.in = true;
   share.loss_sum = evaluated.loss_sum();
   share.tokens = evaluated.tokens();
-  // Of a share that is somebody else's by now it is not known when this one began.
+  // If another peer has the share by now, it is unknown when this one began.
   if (share.peer != peer && !share.peer.empty()) return std::nullopt;
   return now - share.given;
 }
@@ -210,38 +215,20 @@ void Evaluation::Close(uint32_t share) {
 v1::EvaluationRecord Evaluation::Record() const {
   double loss_sum = 0;
   uint64_t tokens = 0;
-  // In order of the shares, so that the sum does not depend on who answered first.
+  // Sums in the order of the shares, so that the sum does not depend on which peer answered first.
   for (const Share& share : shares_) {
     loss_sum += share.loss_sum;
     tokens += share.tokens;
   }
   v1::EvaluationRecord record;
   record.set_version(version_);
-  record.set_loss(tokens == 0 ? 0 : loss_sum / static_cast<double>(tokens));
-  record.set_tokens(shares_.empty() ? own_.tokens() : tokens);
   record.set_elapsed_seconds(elapsed_seconds_);
   own_.Show(&record);
-  if (shares_.empty()) record.set_loss(record.own_mean());
+  // A common set without tokens does not count: only the parties' own losses are left.
+  const bool common = tokens > 0 || !std::isfinite(loss_sum);
+  record.set_loss(common ? loss_sum / static_cast<double>(tokens) : record.own_mean());
+  record.set_tokens(common ? tokens : own_.tokens());
   return record;
-}
-
-std::string LossUnit(const v1::RunSpec& spec) {
-  const v1::DataSpec& data = spec.data();
-  if (data.kind() == "arrays" || data.kind() == "external" || data.kind() == "none") return "";
-  // Token files do not say of what they are; bytes have ids below 256.
-  const uint32_t ids = spec.model().vocabulary();
-  const bool bytes = data.kind() != "bin" && data.kind() != "npy" && data.width() == 0 &&
-                     (ids == 0 || ids == 256) &&
-                     (data.tokenizer().empty() || data.tokenizer() == "bytes") &&
-                     data.tokenizer_digest().empty();
-  return bytes ? "nats a byte" : "nats a token";
-}
-
-std::string OwnLossText(const v1::EvaluationRecord& record) {
-  if (record.own_parties() == 0) return "";
-  return absl::StrFormat("; on the own data of %s: mean %.4f, 10th percentile %.4f, 90th %.4f",
-                         Counted(record.own_parties(), "party", "parties"), record.own_mean(),
-                         record.own_tenth(), record.own_ninetieth());
 }
 
 bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last) {
@@ -264,7 +251,7 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
   const bool due = !evaluating(version) && EvaluationDue(ledger->spec(), version, last) &&
                    !ledger->Evaluated(version) && unjudged_ != version;
   if (evaluation_ && evaluation_->version() != version) CloseOld(now, round, due, ledger, out);
-  // Mostly there is nothing to give out, and nobody needs to be looked for.
+  // Usually there is nothing to give out, and no peer needs to be looked for.
   if (!due && !evaluating(version)) return;
   if (due) {
     const size_t shares = round.Evaluators(members.roster(), version).size();
@@ -279,7 +266,7 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
     for (const std::string& peer : evaluation_->TakeOverdue(now, patience)) {
       late_.insert(peer);
       out->Say(absl::StrCat("version ", version, ": peer ", peer, " was to evaluate a share of it ",
-                            "and has shown no end of it in time (", absl::FormatDuration(patience),
+                            "and has not finished in time (", absl::FormatDuration(patience),
                             " without a sign of life); another is asked"),
                RunOutput::Severity::kWarning);
     }
@@ -293,8 +280,8 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
   if (!others_come) Complete(ledger, out);
 }
 
-// The run has gone on. Whoever was asked for its own losses may still answer, until another version
-// is to be evaluated.
+// Called when the run has gone on. Peers that were asked for their own losses may still answer,
+// until another version must be evaluated.
 void Ending::CloseOld(absl::Time now, const Round& round, bool due, Ledger* ledger,
                       RunOutput* out) {
   if (evaluation_->FirstFree()) {
@@ -354,7 +341,7 @@ void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluato
       peer = busy->Take(*evaluation_, *share);
     }
     if (!peer) {
-      if (evaluation_->FoundNone(*share) == 0) return;  // nobody has answered who could
+      if (evaluation_->FoundNone(*share) == 0) return;  // no peer that could has answered
       if (evaluation_->FoundNone(*share) < FindersNeeded(*share, members)) return;
       evaluation_->Close(*share);
       continue;
@@ -365,9 +352,9 @@ void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluato
   }
 }
 
-// How many must have found no loss for a share before that is believed. Two, while somebody else is
-// here who may yet find one. One is enough where one alone makes a round; else those who are dead
-// may come back, and without them there is no round anyway.
+// Returns how many peers must have found no loss for a share before that is believed: two while
+// another peer is connected that may yet find one. One is enough if one peer alone makes a round.
+// Otherwise the dead may come back, and without them there is no round anyway.
 size_t Ending::FindersNeeded(uint32_t share, const Members& members) const {
   size_t needed = 1;
   for (const auto& [peer, member] : members.roster().members()) {
@@ -384,7 +371,7 @@ void Ending::OnEvaluated(absl::Time now, const std::string& peer, const v1::Eval
   if (!evaluation_) return;
   const std::optional<absl::Duration> took = evaluation_->OnEvaluated(now, peer, evaluated);
   if (took) share_times_.Add(*took);
-  // With private data others may come to the version yet: the next Evaluate knows.
+  // With private data others may still reach the version; the next Evaluate will know.
   if (!ledger->spec().data().private_()) Complete(ledger, out);
 }
 
@@ -392,16 +379,20 @@ void Ending::Complete(Ledger* ledger, RunOutput* out) {
   if (!evaluation_ || !evaluation_->complete()) return;
   if (evaluation_->barren()) {
     unjudged_ = evaluation_->version();
-    out->Say(absl::StrCat("version ", evaluation_->version(),
-                          ": nobody has held data out, so it has no validation loss"));
+    const bool news = !std::exchange(said_barren_, true);
+    const bool waits = settings_.stop_when.loss_below > 0 || settings_.stop_when.no_improvement > 0;
+    if (news) {
+      out->Say(absl::StrCat("version ", evaluation_->version(),
+                            ": nobody has held data out, so it has no validation loss",
+                            waits ? ", which [stop_when] waits for" : ""));
+    }
     return evaluation_.reset();
   }
   const v1::EvaluationRecord record = evaluation_->Record();
   evaluation_.reset();
   ledger->AddEvaluation(record, &out->update);
-  const std::string unit = LossUnit(ledger->spec());
-  out->Say(absl::StrFormat("version %d: validation loss %.4f%s%s%s", record.version(),
-                           record.loss(), unit.empty() ? "" : " ", unit, OwnLossText(record)),
+  out->Say(absl::StrCat("version ", record.version(), ": validation loss ",
+                        LossText(record.loss(), LossUnit(ledger->spec())), OwnLossText(record)),
            RunOutput::Severity::kRecord);
 }
 
@@ -413,7 +404,8 @@ void Ending::LoseWorker(const std::string& peer) {
   if (evaluation_) evaluation_->LoseWorker(peer);
 }
 
-// A trainer that is here may have a worker again and find it; where none is, the run waits anyway.
+// A connected trainer may get a worker again and find the loss; without trainers the run waits
+// anyway.
 bool Ending::Judged(absl::Time now, Ledger* ledger, const Members& members, const Round& round,
                     RunOutput* out, std::string* reason) {
   const uint64_t version = ledger->version();
@@ -433,7 +425,7 @@ bool Ending::Judged(absl::Time now, Ledger* ledger, const Members& members, cons
   const absl::Duration patience = Patience(round);
   if (!holders.empty()) {
     *reason = absl::StrCat("waiting for ", absl::StrJoin(holders, ", "),
-                           " to evaluate the last version; whoever shows no sign of life for ",
+                           " to evaluate the last version; a peer that shows no sign of life for ",
                            absl::FormatDuration(patience), " is not waited for");
   } else {
     *reason = absl::StrCat(
@@ -488,16 +480,17 @@ void Ending::Advance(absl::Time now, Ledger* ledger, Members* members, const Rou
   AdvanceSealed(now, *ledger, members, out, reason);
 }
 
-// Of those that made the last version: of a federation that may have been fewer than in any other
-// run, since some were not drawn or their updates dropped.
+// Returns the quorum of those that made the last version. In a federation these may be fewer than
+// in other runs, since some were not drawn or their updates were dropped.
 size_t Ending::Quorum(const Ledger& ledger) const {
   const size_t quorum = settings_.round.quorum;
   if (!ledger.header() || !ledger.spec().has_federation()) return quorum;
   return std::min(quorum, static_cast<size_t>(ledger.header()->contributors_size()));
 }
 
-// How many of those that voted for the last version must hold the same: a quorum, without those
-// that have left or were put out before they said what they hold, since they will not say it.
+// Returns how many of the peers that voted for the last version must hold the same digest: a
+// quorum, without those that left or were evicted before they told theirs, since they will not tell
+// it.
 size_t Ending::VotersNeeded(const Ledger& ledger, const Members& members) const {
   size_t needed = Quorum(ledger);
   if (!ledger.header()) return needed;
@@ -512,8 +505,9 @@ size_t Ending::VotersNeeded(const Ledger& ledger, const Members& members) const 
   return needed;
 }
 
-// The digest that `needed` of the voters hold, and more than hold any other; where fewer than a
-// quorum are needed, all that are left. Empty: there is none yet.
+// Returns the digest that `needed` of the voters hold, and that more hold than any other. If fewer
+// than a quorum are needed, all that are left must hold it. Returns an empty string if there is
+// none yet.
 std::string Ending::Agreed(const Ledger& ledger, const Holders& voters, size_t needed) const {
   if (ledger.version() == 0 && !ledger.genesis()->state_digest().empty()) {
     return ledger.genesis()->state_digest();
@@ -554,7 +548,7 @@ std::string Ending::WhatIsMissing(const Ledger& ledger, const Holders& voters, s
                       awaited.empty() ? "a peer" : absl::StrJoin(awaited, ", "));
 }
 
-// Their memory may be at fault: what lies on their disks was checked at every step.
+// The fault may be in their memory: the contents of their disks were checked at every step.
 void Ending::AskAgain(absl::Time now, uint64_t version, const Holders& voters,
                       const Members& members, RunOutput* out) {
   if (voters.size() < 2 || now < asked_again_ + settings_.failure_timeout) return;
@@ -604,7 +598,7 @@ void Ending::AdvanceSealed(absl::Time now, const Ledger& ledger, Members* member
   for (const std::string& peer : members->StopAwaiting(now, seal, patience)) {
     out->Say(absl::StrCat("peer ", peer, " has not come to version ", seal.version(), " in ",
                           absl::FormatDuration(patience),
-                          " since the run was sealed: nobody stays for it any more"),
+                          " since the run was sealed: no peer waits for it any more"),
              RunOutput::Severity::kWarning);
   }
   const std::vector<std::string> awaited = members->Awaited(seal);

@@ -1,9 +1,10 @@
-// GradientNoise: the run's gradient noise scale (optimizer/noise_scale.h), from what peers tell
-// anyway: each contributor the length of its update, each voter that of the mean.
+// GradientNoise: estimates the run's gradient noise scale (see optimizer/noise_scale.h) from
+// figures that peers report anyway: each contributor reports the length of its update, and each
+// voter the length of the mean.
 //
-// Voters that hold one payload decode the same mean, so of their figures the lower median counts:
-// a minority of liars moves nothing. It is for people alone: no decision of a run rests on it.
-// Pure; one thread.
+// Voters that hold the same payload decode the same mean. The lower median of their figures counts,
+// so a minority of liars changes nothing. The scale is only shown to people; no decision of a run
+// depends on it. Pure. Used by one thread.
 #pragma once
 
 #include <map>
@@ -17,18 +18,19 @@
 
 namespace atolld {
 
-// The squared length of what was agreed on, by the votes for it; 0: nobody tells it.
+// Returns the squared length of the agreed mean that the votes for it report, or 0 if no vote
+// reports it.
 double ToldSquaredMean(const v1::Vote& agreement, const std::map<std::string, v1::Vote>& votes);
 
 class GradientNoise {
  public:
-  // Goes on from what the records of these rounds hold, ascending.
+  // Continues from the records of earlier rounds, which are ascending by version.
   GradientNoise(const v1::ExchangeSpec& exchange, absl::Span<const v1::RoundRecord> rounds,
                 const v1::PrivacySpec& privacy = {});
 
-  // The entry that was agreed on under this plan with these votes is committed: sets the record's
-  // estimates, where the round allows one, and the noise scale as known now. A round in which some
-  // update was averaged in part alone allows none.
+  // Called when the entry that these votes agreed on under this plan is committed. Sets the
+  // record's estimates and updates the noise scale. Sets no estimate if some chunks of an update
+  // are missing in the mean.
   void NoteCommit(const v1::Plan& plan, const v1::Vote& agreement,
                   const std::map<std::string, v1::Vote>& votes, v1::RoundRecord* record);
 
@@ -37,7 +39,8 @@ class GradientNoise {
  private:
   void Note(const v1::RoundRecord& record);
 
-  const std::string never_;  // why this run's cannot be known; empty: it can
+  // The reason why the scale cannot be estimated in this run; empty if it can.
+  const std::string never_;
   NoiseScale scale_;
   uint64_t round_tokens_ = 0;
 };

@@ -7,7 +7,7 @@
 namespace atolld {
 namespace {
 
-// No peer has this name.
+// A holder's name that no peer has.
 constexpr char kLost[] = "?";
 
 v1::SampleRange MakeRange(uint64_t first, uint64_t count) {
@@ -21,7 +21,7 @@ v1::SampleRange MakeRange(uint64_t first, uint64_t count) {
 
 uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context) {
   if (context == 0 || train_tokens <= context) return 0;
-  // One window less than fits, since where the first one starts moves from pass to pass.
+  // This is one window less than fits, since the start of the first one moves from pass to pass.
   return std::max<uint64_t>(1, train_tokens / context - 1);
 }
 
@@ -52,7 +52,7 @@ LeaseBook::Ranges LeaseBook::Grant(const std::string& holder, uint64_t count) {
   Ranges ranges;
   for (const auto& [first, part] : taken) {
     Assign(first, part, holder);
-    // Neighbours granted together are one range to the worker.
+    // Neighbours that are granted together are one range to the worker.
     if (!ranges.empty() && ranges.back().first() + ranges.back().count() == first) {
       ranges.back().set_count(ranges.back().count() + part);
     } else {

@@ -1,10 +1,11 @@
-// LeaseBook: which samples of the shared corpus are whose to train on.
+// LeaseBook: records which peer may train on which samples of the shared corpus.
 //
-// A sample is free, held by one peer, or spent, and it is spent once: when an update that was
-// trained on it commits. A holder that dies or gives up hands its samples back, and they are
-// granted again before fresh ones. Samples are numbered without end (the worker maps a number to
-// text, pass after pass), so a grant never fails. Law: spent + free + held + lost are disjoint
-// and are together exactly [0, next). Pure; one thread.
+// A sample is free, held by one peer, spent, or lost. It becomes spent when an update that was
+// trained on it is committed, which happens only once. When a holder dies or gives up, its samples
+// become free and are granted again before fresh ones. Sample numbers have no upper end, because
+// the worker maps them to its text pass after pass. A grant therefore never fails. Law: spent,
+// free, held and lost samples are disjoint and together are exactly [0, next). Pure. Used by one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,10 @@
 
 namespace atolld {
 
-// Samples that are not spent. Those below `next` that are in no range are spent; those from `next`
-// on were never leased.
+// A range of samples that are not spent. In LeaseRecords, samples below `next` that are in no range
+// are spent, and samples from `next` on were never leased.
 struct LeaseRecord {
-  std::string holder;  // empty: free
+  std::string holder;  // empty if the samples are free
   uint64_t first = 0;
   uint64_t count = 0;
 };
@@ -31,13 +32,13 @@ struct LeaseRecords {
   std::vector<LeaseRecord> ranges;  // ascending, disjoint
 };
 
-// Samples in one pass over a training text of so many tokens; 0 if either is not known. This is
-// what worker/data/sample_order.h cuts the text into, sequence by sequence: a test of the worker
-// keeps the two equal.
+// Returns the number of samples in one pass over a training text of this many tokens, or 0 if
+// either number is unknown. worker/data/sample_order.h cuts the text into the same number of
+// sequences; a test of the worker checks that both agree.
 uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context);
 
-// Who holds the samples of what a peer trains ahead, beside the update that it has offered, whose
-// samples the peer itself holds. No peer has this name.
+// Returns the holder's name for the samples on which a peer trains ahead. The samples of the update
+// that the peer offers are held under the peer's own name. No peer can have the returned name.
 std::string AheadHolder(const std::string& peer);
 
 class LeaseBook {
@@ -47,62 +48,65 @@ class LeaseBook {
   LeaseBook() = default;
   explicit LeaseBook(const LeaseRecords& records);
 
-  // Leases `count` samples to `holder`, beside what it holds: the lowest free ones first, then
-  // fresh ones.
+  // Leases `count` samples to `holder` in addition to those that it holds: the lowest free ones
+  // first, then fresh ones.
   Ranges Grant(const std::string& holder, uint64_t count);
 
-  // Makes `ranges` exactly what `holder` holds, if each of their samples is free or its own
-  // already; what else it held becomes free. False, and nothing changes, if a sample is spent,
-  // another's, named twice or was never leased.
+  // Makes `holder` hold exactly `ranges`, if each of these samples is free or already held by it.
+  // Its other samples become free. Returns false, and changes nothing, if a sample is spent, held
+  // by another, named twice, or was never leased.
   bool Adopt(const std::string& holder, absl::Span<const v1::SampleRange> ranges);
 
-  // All that `holder` holds is spent (returned). What it holds afterwards: nothing.
+  // Mark all samples of `holder` as spent, or as free. Afterwards it holds nothing.
   void Spend(const std::string& holder);
   void Return(const std::string& holder);
-  // All that `from` holds is `to`'s from now on, beside what that holds.
+  // Gives all samples that `from` holds to `to`, in addition to those that `to` already holds.
   void Hand(const std::string& from, const std::string& to);
 
-  // For a book that is older than the history. MarkSpent: a committed entry spends these, whoever
-  // holds them here; samples between next() and them become free. False, and nothing changes, if
-  // one is spent already or named twice. Reach: all below `next` was leased once; what this book
-  // does not know of becomes free.
+  // Used if the book is older than the history. MarkSpent records that a committed entry has spent
+  // these samples, no matter which peer holds them in this book. If they lie beyond next(), the
+  // samples in between become free. It returns false, and changes nothing, if a sample is already
+  // spent or named twice. Reach records that all samples below `next` have been leased before;
+  // those that this book does not know become free.
   bool MarkSpent(absl::Span<const v1::SampleRange> ranges);
   void Reach(uint64_t next);
-  // Headers that named samples are missing: whatever is not spent here, up to `end`, may be spent
-  // there. It is lost: nobody keeps it or is granted it, and MarkSpent alone still takes it.
+  // Called when headers that named samples are missing. Each sample below `end` that this book does
+  // not know as spent may have been spent by one of them, so it becomes lost: no peer holds it or
+  // is granted it any more. Only MarkSpent can still change it.
   void Lose(uint64_t end);
 
   Ranges Held(const std::string& holder) const;  // ascending
-  // Whether these are what it holds, in as few ranges as that makes.
+  // Returns true if `ranges` are exactly the samples of the holder, in the fewest possible ranges.
   bool HoldsExactly(const std::string& holder, absl::Span<const v1::SampleRange> ranges) const;
   bool holds(const std::string& holder) const;
   uint64_t next() const { return next_; }
 
   LeaseRecords Save() const;
-  v1::DataStatus Status() const;  // without samples_a_pass
+  // Returns the status without samples_a_pass.
+  v1::DataStatus Status() const;
 
  private:
   struct Lease {
     uint64_t count = 0;
-    std::string holder;  // empty: free; no peer's name: lost
+    // Empty if the samples are free; a name that no peer can have if they are lost.
+    std::string holder;
   };
 
-  // [first, end) lies below next_ and none of it is spent.
+  // Returns true if no sample of [first, end), which lies below next_, is spent.
   bool Unspent(uint64_t first, uint64_t end) const;
-  // Gives [first, first + count) to `holder`; the range must lie inside one or several unspent
-  // ones.
+  // Gives [first, first + count) to `holder`. All samples of the range must be unspent.
   void Assign(uint64_t first, uint64_t count, const std::string& holder);
-  // Cuts the range that spans `at`, so that one begins there.
+  // Cuts the range that contains `at`, so that a range begins there.
   void SplitAt(uint64_t at);
-  // Makes one range of neighbours that one holds, from the one before `first` to the one at `end`.
+  // Merges neighbours with the same holder, from the range before `first` to the one at `end`.
   void Merge(uint64_t first, uint64_t end);
   void Put(uint64_t first, Lease lease);
   std::map<uint64_t, Lease>::iterator Remove(std::map<uint64_t, Lease>::iterator at);
 
   uint64_t next_ = 0;
   std::map<uint64_t, Lease> unspent_;  // by first sample
-  // Where the ranges of each holder, and those that are free, begin: a holder has a few of many
-  // thousands.
+  // The first samples of each holder's ranges, and of the free ranges. This is an index, because a
+  // holder has only a few of many thousand ranges.
   std::map<std::string, std::set<uint64_t>> held_;
 };
 

@@ -14,11 +14,12 @@
 #include "compression/base/words.h"
 #include "membership/history/receipt.h"
 #include "membership/run/admission.h"
+#include "membership/run/participation.h"
 
 namespace atolld {
 namespace {
 
-// The pace of a run is that of its last rounds: peers come and go.
+// The pace of a run is that of its last rounds, because peers come and go.
 constexpr size_t kPaceRounds = 8;
 constexpr uint32_t kMostAccounts = 1000;  // in one answer
 
@@ -36,7 +37,7 @@ Ledger::Ledger(const RunSettings& settings, const StoredRun& stored, absl::Time 
       epoch_(stored.epoch),
       epoch_began_(now),
       control_(stored.control),
-      budget_(spec_.privacy(), settings.round.quorum),
+      budget_(spec_.privacy(), Participation(spec_).Fewest(settings.round.quorum)),
       genesis_(stored.genesis),
       history_(stored.checkpoint),
       seal_(stored.seal),
@@ -52,7 +53,8 @@ Ledger::Ledger(const RunSettings& settings, const StoredRun& stored, absl::Time 
     earlier_seconds_ = std::max(earlier_seconds_, round.elapsed_seconds());
     budget_.Remember(round);
   }
-  // Whoever had the run before this store did has kept the records of some.
+  // Records of these versions are with the store that had the run before, so nothing is known of
+  // them here.
   if (version() > rounds_.size()) budget_.NoteUnknown(version() - rounds_.size());
 }
 
@@ -63,7 +65,7 @@ uint64_t Ledger::LastVersion(bool exchanging) const {
 
 bool Ledger::Evaluated(uint64_t version) const {
   return std::any_of(
-      evaluations_.rbegin(), evaluations_.rend(),  // mostly it is the last one
+      evaluations_.rbegin(), evaluations_.rend(),  // the last one is the most likely
       [&](const v1::EvaluationRecord& record) { return record.version() == version; });
 }
 
@@ -175,11 +177,11 @@ void Ledger::ShowEnd(absl::Time now, absl::Time wall, bool exchanging,
       absl::ToDoubleSeconds(wall + absl::Seconds(seconds) - absl::UnixEpoch()));
 }
 
-// 0: not known, or nothing is left.
+// Returns 0 if it is unknown or nothing is left.
 double Ledger::SecondsLeft(absl::Time now, bool exchanging) const {
   const uint64_t last = LastVersion(exchanging);
   if (rounds_.empty() || version() >= last) return 0;
-  // The first round's time counts from the first Train, at which no record stands.
+  // The time of the first round counts from the first Train, for which there is no record.
   double from_seconds = 0;
   uint64_t from_version = 0;
   if (rounds_.size() > kPaceRounds) {
@@ -191,7 +193,7 @@ double Ledger::SecondsLeft(absl::Time now, bool exchanging) const {
   const double pace = (newest.elapsed_seconds() - from_seconds) /
                       static_cast<double>(newest.version() - from_version);
   if (pace <= 0) return 0;
-  // Of the round under way some is over. One that takes longer than the others may end at any
+  // Part of the current round is over. A round that takes longer than the others may end at any
   // moment.
   const double under_way = std::clamp(Elapsed(now) - newest.elapsed_seconds(), 0.0, pace);
   return std::max(pace * static_cast<double>(last - version()) - under_way, kAnyMoment);
@@ -207,7 +209,7 @@ absl::Status Ledger::MayAdopt(uint64_t version, const std::string& digest) const
         absl::StrCat("it holds version ", version, ", but the run ends at ", spec_.rounds()));
   }
   if (!seal_ && only_recovered()) return absl::OkStatus();
-  // Its history left ours at some version that this process, or one before, has committed anew.
+  // Its history left ours at a version that this process, or an earlier one, has committed anew.
   return absl::FailedPreconditionError(
       absl::StrCat("it holds version ", version, " with header ", absl::BytesToHexString(digest),
                    ", but the run's newest is ", this->version(), " with header ",
@@ -218,7 +220,8 @@ absl::Status Ledger::MayAdopt(uint64_t version, const std::string& digest) const
 absl::Status Ledger::CheckChain(uint64_t version, const std::string& digest) const {
   if (Ahead(version)) return MayAdopt(version, digest);
   const std::string known = genesis_ ? this->digest(version) : "";
-  // Of a version in a gap its holder's own chain tells, when it fetches what it lacks.
+  // The digest of a version in a gap is unknown; its holder's own chain decides when it fetches
+  // what it lacks.
   if (!genesis_ || (!known.empty() && known != digest)) {
     return absl::FailedPreconditionError(
         absl::StrCat("its version ", version,
@@ -266,7 +269,7 @@ bool Ledger::Outgrown(const v1::Hello& hello, bool first_word) const {
   if (Planted(PlantedBug::kEpochBelieved)) return hello.epoch() > epoch_ || first_word;
   const std::string life = hello.epoch_proof().substr(0, kLifeBytes);
   if (life.empty() || settings_.life.empty()) return hello.epoch() > epoch_ || first_word;
-  // What this life has told is no news, whoever repeats it.
+  // An epoch of this life is not news, whichever peer repeats it.
   return life != settings_.life;
 }
 
@@ -316,8 +319,8 @@ absl::Status Ledger::CheckBeyondGap(const v1::EntryHeader& header) const {
   return settings_.check_signed(header);
 }
 
-// What was leased meanwhile, and is spent by none of these headers, was granted before the last
-// lease that they name, or not long after it: each contributor holds one lease.
+// Samples that were leased meanwhile, and that none of these headers spends, were granted before
+// the last lease that they name, or soon after it, because each contributor holds one lease.
 void Ledger::LoseSamples(const v1::Headers& headers, LeaseBook* leases) const {
   uint64_t longest = 0;
   std::set<std::string> holders;
@@ -431,7 +434,7 @@ void Ledger::Commit(const v1::EntryHeader& header, const v1::RoundRecord& record
   MakeCheckpoint(update);
 }
 
-// At most one in a transaction.
+// Makes at most one checkpoint in a transaction.
 void Ledger::MakeCheckpoint(RunUpdate* update) {
   if (update->checkpoint || history_.since_checkpoint() < settings_.checkpoint_every) return;
   const Digest digest = history_.ProvenDigest(genesis_digest_);
@@ -444,7 +447,7 @@ void Ledger::Adopt(const v1::EntryHeader& header, RunUpdate* update) {
   v1::RoundRecord record;
   record.set_version(header.version());
   record.set_contributors(static_cast<uint32_t>(header.contributors_size()));
-  record.set_elapsed_seconds(earlier_seconds_);  // no later than anything that follows
+  record.set_elapsed_seconds(earlier_seconds_);  // not later than anything that follows
   uint64_t tokens = 0;
   for (const v1::Contributor& contributor : header.contributors()) tokens += contributor.tokens();
   record.set_tokens(tokens);

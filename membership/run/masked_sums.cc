@@ -11,10 +11,11 @@
 namespace atolld {
 namespace {
 
-// Room for the attempts of one epoch: more than there can be before the next one begins.
+// The numbers reserved for the attempts of one epoch: more than there can be before the next one
+// begins.
 constexpr uint64_t kAttemptsAnEpoch = uint64_t{1} << 32;
 
-// Peers that one reason names.
+// The most peers that one reason names.
 constexpr size_t kMostAwaitedNamed = 4;
 
 bool SameSum(const v1::MaskedSum& a, const v1::MaskedSum& b) {
@@ -23,7 +24,7 @@ bool SameSum(const v1::MaskedSum& a, const v1::MaskedSum& b) {
                     b.contributors().end());
 }
 
-// What the step waits for; empty: for nobody's word.
+// Returns what the step waits for; empty if it waits for no party's message.
 absl::string_view Wanted(MaskRound::Step step, bool exchanging) {
   switch (step) {
     case MaskRound::Step::kKeys:
@@ -43,7 +44,8 @@ absl::string_view Wanted(MaskRound::Step step, bool exchanging) {
   return "";
 }
 
-// The attempt that a message names; nullptr: it names none, or is none of those that do.
+// Returns the attempt that a message names, or nullptr if it names none or is of a kind that does
+// not.
 const v1::MaskAttempt* AttemptOf(const v1::MaskFromParty& message) {
   switch (message.message_case()) {
     case v1::MaskFromParty::kShares:
@@ -125,7 +127,7 @@ MaskedSums::Output MaskedSums::Begin(absl::Time now, uint64_t version, uint64_t 
   attempt_.set_attempt(epoch * kAttemptsAnEpoch + attempts_++);
   attempt_.set_weight_exponent(WeightExponentOf(numbers));
   attempt_.set_first_range(refused_ == version);
-  round_ = std::make_unique<MaskRound>(attempt_, threshold_);
+  round_ = std::make_unique<MaskRound>(attempt_, rule_);
   v1::MaskToParty begin;
   *begin.mutable_begin() = attempt_;
   for (const std::string& peer : peers) Send(peer, begin, &out);
@@ -144,12 +146,11 @@ MaskedSums::Output MaskedSums::OnMessage(absl::Time now, const std::string& peer
                                          const v1::MaskFromParty& message) {
   Output out;
   if (round_ == nullptr) return out;
-  // What answers an attempt before this one, after which it was discarded, says nothing of this
-  // one.
+  // An answer to an earlier attempt, which was then discarded, says nothing about this one.
   const v1::MaskAttempt* const named = AttemptOf(message);
   if (named != nullptr && !SameAttempt(*named, attempt_)) return out;
   const MaskRound::Step step = round_->step();
-  bool answers = false;  // this step's question
+  bool answers = false;  // to the question of this step
   switch (message.message_case()) {
     case v1::MaskFromParty::kKeys:
       // Keys name no attempt, but are signed for one.
@@ -178,7 +179,7 @@ MaskedSums::Output MaskedSums::OnMessage(absl::Time now, const std::string& peer
       if (step == MaskRound::Step::kKeys) refused_ = attempt_.version();
       out.events.push_back(absl::StrCat("peer ", peer, " has given its masks up"));
       break;
-    case v1::MaskFromParty::kSum:  // OnSum's
+    case v1::MaskFromParty::kSum:  // handled by OnSum
     case v1::MaskFromParty::MESSAGE_NOT_SET:
       break;
   }
@@ -207,7 +208,7 @@ MaskedSums::Output MaskedSums::OnDeadline(absl::Time now) {
   return out;
 }
 
-// The step ends when nobody is waited for; the next may be over at once, where nobody is left.
+// The step ends when no party is waited for. The next step may end at once, if no party is left.
 void MaskedSums::GoOn(absl::Time now, bool waited, Output* out) {
   while (round_ != nullptr && deadline_ != absl::InfiniteFuture() && (waited || awaited_.empty())) {
     waited = false;
@@ -250,6 +251,10 @@ void MaskedSums::EndStep(absl::Time now, Output* out) {
     }
     case MaskRound::Step::kShareOpening: {
       const auto unmasking = round_->Finish();
+      out->suspects = round_->suspects();
+      for (const ShareSuspect& suspect : out->suspects) {
+        out->events.push_back(absl::StrCat("masks: peer ", suspect.peer, " ", suspect.why));
+      }
       if (!unmasking.ok()) return Discard(std::string(unmasking.status().message()), out);
       *message.mutable_unmasking() = *unmasking;
       for (const std::string& peer : round_->masking()) Send(peer, message, out);
@@ -262,7 +267,7 @@ void MaskedSums::EndStep(absl::Time now, Output* out) {
   }
 }
 
-// Who has not masked its update by now cannot be in the sum.
+// A party that has not masked its update by now cannot be in the sum.
 void MaskedSums::BeginExchange(Output* out) {
   if (acknowledged_.size() < round_->roster().threshold()) {
     return Discard(
@@ -284,7 +289,8 @@ MaskedSums::Output MaskedSums::OnSum(absl::Time now, const std::string& peer,
     return out;
   }
   if (round_->step() != MaskRound::Step::kUpdates) {
-    // After the freeze the plan may have changed, and what the secrets are for must not.
+    // After the freeze the plan may have changed, but the sum for which the secrets are revealed
+    // must not.
     if (!SameSum(sum, frozen_)) {
       Discard(absl::StrCat("peer ", peer, " has come to another sum than the one that is unmasked"),
               &out);
@@ -303,10 +309,10 @@ MaskedSums::Output MaskedSums::OnSum(absl::Time now, const std::string& peer,
   if (!same) {
     sums_.clear();
     if (redone_) {
-      Discard("updates are in parts of the sum alone, also after it was redone", &out);
+      Discard("updates are in parts of the sum only, even after it was redone", &out);
     } else {
       redone_ = true;
-      out.events.push_back("an update is in parts of the masked sum alone: it is summed again");
+      out.events.push_back("an update is in parts of the masked sum only: it is summed again");
       out.news = News::kRedo;
     }
     return out;
@@ -321,7 +327,7 @@ MaskedSums::Output MaskedSums::OnSum(absl::Time now, const std::string& peer,
   v1::MaskToParty message;
   *message.mutable_frozen() = *frozen;
   for (const std::string& contributor : frozen->contributors()) Send(contributor, message, &out);
-  // Somebody may have died since its update came: it is in the sum, and says nothing any more.
+  // A party may have died since its update arrived: it is in the sum, and answers no more.
   std::vector<std::string> here;
   for (const std::string& contributor : frozen->contributors()) {
     if (std::find(voters.begin(), voters.end(), contributor) != voters.end()) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/bytes.h"
 #include "compression/base/names.h"
@@ -15,26 +16,42 @@
 namespace atolld {
 namespace {
 
-// Everybody is told of everybody; and a flood of made-up ids ends here. One message names them all,
-// and has to have room for revoked keys.
+// Every member is told of all others, so a flood of invented ids must end here. One message names
+// all members, and must have room for revoked keys.
 constexpr size_t kMostMembers = 16384;
 constexpr size_t kMostRosterBytes = size_t{3} << 20;
 
 // An epoch ends with a restart or a failed attempt; a peer that names a much later one lies.
 constexpr uint64_t kMostEpochsAhead = 1000000;
 
-// Of what a worker says of itself: paths and what is wrong with a file.
+// The longest text of a worker about itself: paths, and what is wrong with a file.
 constexpr size_t kLongestTrouble = 1000;
 
-// Peers, and reasons, that one line names.
+// The most peers, and the most reasons, that one line names.
 constexpr size_t kMostNamed = 4;
+
+// How often the coordinator dials a member that answers, and how many in a tick: each costs a
+// handshake.
+constexpr absl::Duration kDialledAgain = absl::Minutes(1);
+constexpr absl::Duration kLeastPause = absl::Seconds(5);  // for a member that does not answer
+constexpr size_t kDialsAtOnce = 16;
+
+// A folder that was restored from a backup is noticed once. Two machines with one key are noticed
+// each time they take turns, which they do at least once a day.
+constexpr uint32_t kTurnsOfTwo = 2;
+constexpr absl::Duration kTurnWithin = absl::Hours(24);
+
+std::string ProcessText(uint32_t pid, const std::string& address) {
+  return absl::StrCat("pid ", pid, address.empty() ? "" : ", ", address);
+}
 
 }  // namespace
 
 Members::Members(const RunSettings& settings, const StoredRun& stored, absl::Time now)
     : settings_(settings),
       roster_(settings.failure_timeout, now, stored.members),
-      news_(settings.failure_timeout) {
+      news_(settings.failure_timeout),
+      reach_(settings.failure_timeout) {
   for (const ContributorSum& sum : stored.checkpoint.contributors) {
     infos_[sum.peer].rounds = sum.rounds;
     infos_[sum.peer].tokens = sum.tokens;
@@ -49,7 +66,8 @@ const PeerInfo* Members::FindInfo(const std::string& peer) const {
   return it == infos_.end() ? nullptr : &it->second;
 }
 
-absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const {
+absl::Status Members::Admit(const Ledger& ledger, SessionId session, const v1::Hello& hello,
+                            RunOutput* out) {
   absl::Status status = CheckHello(ledger.spec(), hello);
   if (!status.ok()) return status;
   const RosterMember* former = roster_.Find(hello.peer());
@@ -68,6 +86,8 @@ absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const 
     return absl::InvalidArgumentError(absl::StrCat(
         "peer ", hello.peer(), " names epoch ", hello.epoch(), ", this is epoch ", ledger.epoch()));
   }
+  status = CheckLife(session, hello, out);
+  if (!status.ok()) return status;
   status = ledger.CheckEpoch(hello);
   if (!status.ok()) return status;
   if (former == nullptr &&
@@ -76,8 +96,8 @@ absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const 
                                                      " members already; no roster names more"));
   }
   if (!hello.has_state()) return absl::OkStatus();
-  // It made version 0, and the coordinator went down before it could record it: it will be asked
-  // for it again.
+  // It made version 0, and the coordinator stopped before it could record that: the peer will be
+  // asked for it again.
   if (!ledger.genesis() && hello.version() == 0) return absl::OkStatus();
   if (ledger.OtherVersionZero(hello.version(), hello.header_digest())) return absl::OkStatus();
   status = ledger.CheckChain(hello.version(), hello.header_digest());
@@ -90,10 +110,56 @@ absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const 
   return absl::InvalidArgumentError(absl::StrCat("peer ", hello.peer(), ": ", status.message()));
 }
 
+absl::Status Members::CheckLife(SessionId session, const v1::Hello& hello, RunOutput* out) {
+  if (!roster_.IsFormer(hello)) return absl::OkStatus();
+  const std::string& peer = hello.peer();
+  const RosterMember& known = *roster_.Find(peer);
+  if (hello.instance() == known.instance) {
+    return absl::UnavailableError(
+        absl::StrCat("peer ", peer, ": a later session of the same process has come before it"));
+  }
+  infos_[peer].refused_instance = hello.instance();
+  v1::CoordinatorMessage message;
+  message.mutable_other_life()->set_life(known.life);
+  message.mutable_other_life()->set_reason(absl::StrCat(
+      "another process of peer ", peer, " (", ProcessText(known.pid, known.claimed),
+      ") has been in the run with life ", known.life, ", and this one comes with life ",
+      hello.life(),
+      ": its folder was copied or put back from a backup, or its key is used elsewhere too. Two "
+      "processes with one key end each other in turn: give each machine a token of its own"));
+  out->sends.push_back(
+      {session, std::make_shared<const v1::CoordinatorMessage>(std::move(message))});
+  return absl::UnavailableError(absl::StrCat(
+      "peer ", peer, " (", ProcessText(hello.pid(), hello.address()), ") comes with life ",
+      hello.life(), ", and life ", known.life, " has been here"));
+}
+
+// A dead process cannot come back with a greater life, so there are, or were, two of them.
+void Members::NoteTurn(absl::Time now, const v1::Hello& hello, const std::string& former,
+                       RunOutput* out) {
+  PeerInfo& info = infos_[hello.peer()];
+  if (std::exchange(info.refused_instance, 0) != hello.instance() || hello.instance() == 0) return;
+  info.turns = now > info.turned_at + kTurnWithin ? 1 : info.turns + 1;
+  info.turned_at = now;
+  const std::string here = ProcessText(hello.pid(), hello.address());
+  if (info.turns < kTurnsOfTwo) {
+    return out->Say(
+        absl::StrCat("peer ", hello.peer(), " (", here,
+                     ") has a folder that was copied or put back from a backup, or its key is used "
+                     "elsewhere too: a process of it (",
+                     former, ") had a later life"),
+        RunOutput::Severity::kWarning);
+  }
+  info.offence = absl::StrCat("its key is used by two processes in turn (", here, " and ", former,
+                              "), which end each other: give each machine a token of its own");
+  out->Say(absl::StrCat("peer ", hello.peer(), ": ", info.offence), RunOutput::Severity::kWarning);
+}
+
 Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello& hello,
                               RunOutput* out) {
   const std::string& peer = hello.peer();
   const RosterMember* former = roster_.Find(peer);
+  const std::string before = former == nullptr ? "" : ProcessText(former->pid, former->claimed);
   const bool known = former != nullptr && former->present() && !former->restored;
   Joined joined;
   joined.same_process = former != nullptr && !former->restored && former->pid == hello.pid() &&
@@ -101,13 +167,17 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
   joined.first_word = former == nullptr || former->restored || former->instance != hello.instance();
   const SessionId replaced = roster_.Join(now, session, hello);
   if (replaced != 0 && replaced != session) {
-    out->ends.push_back({replaced, joined.same_process
-                                       ? absl::UnavailableError("replaced by a newer session")
-                                       : absl::FailedPreconditionError(absl::StrCat(
-                                             "another process (pid ", hello.pid(),
-                                             hello.address().empty() ? "" : ", ", hello.address(),
-                                             ") has joined as ", peer))});
+    out->ends.push_back(
+        {replaced, joined.same_process
+                       ? absl::UnavailableError("replaced by a newer session")
+                       : absl::FailedPreconditionError(absl::StrCat(
+                             "another process (", ProcessText(hello.pid(), hello.address()),
+                             ") has joined as ", peer,
+                             ". If it is not a restart of this one, its key is "
+                             "used on two machines: give each a token of its "
+                             "own"))});
   }
+  NoteTurn(now, hello, before, out);
   PeerInfo& info = infos_[peer];
   info.signing_key = hello.signing_key();
   info.follows_changes = FollowsChanges(hello.software());
@@ -116,6 +186,7 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
     info.progress.Clear();
     info.spared_until = 0;
     info.dialled_in_vain_until = absl::InfinitePast();
+    ForgetReach(now, peer, out);
   }
   Record(peer, &out->update);
   out->Say(absl::StrCat(
@@ -124,13 +195,16 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
       hello.address().empty() ? "dials out only" : hello.address(),
       hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "", ")"));
   SayTaken(*roster_.Find(peer), out);
-  // Whether it is there matters before anybody depends on it.
+  // It must be known whether it answers before any peer depends on it.
   const bool dialable = !roster_.Find(peer)->address.empty();
-  if (dialable && !joined.same_process) out->probes.push_back({peer, hello.address()});
+  if (dialable && !joined.same_process) {
+    info.dialled_at = now;
+    out->probes.push_back({peer, hello.address()});
+  }
   return joined;
 }
 
-// Whoever answers there tells whose it is.
+// The peer that answers at an address is its owner.
 void Members::SayTaken(const RosterMember& member, RunOutput* out) const {
   if (member.address == member.claimed) return;
   std::string holder;
@@ -139,22 +213,126 @@ void Members::SayTaken(const RosterMember& member, RunOutput* out) const {
   }
   out->Say(absl::StrCat("peer ", member.peer, " advertises ", member.claimed,
                         ", which is the address of peer ", holder,
-                        ": nobody dials it there until it has shown to be its own; give each peer "
+                        ": it is not dialled there until it has shown that the address is its own; "
+                        "give each peer "
                         "an address of its own"),
            RunOutput::Severity::kWarning);
   out->probes.push_back({member.peer, member.claimed});
 }
 
-void Members::NoteProbe(const RunOutput::Probe& probe, ProbeResult result, RunOutput* out) {
+void Members::NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResult result,
+                        RunOutput* out) {
   const auto& [peer, address] = probe;
   const RosterMember* const member = roster_.Find(peer);
   if (member == nullptr || member->claimed != address) return;
-  roster_.NoteDialled(peer, result == ProbeResult::kRefused);
+  roster_.NoteDialled(peer, result != ProbeResult::kAnswered);
+  if (result == ProbeResult::kAnswered) {
+    Settle(now, kCoordinatorDials, peer, out);
+  } else if (member->present() && member->address == address) {
+    Doubt(now, kCoordinatorDials, peer,
+          result == ProbeResult::kRefused ? "connection refused" : "no answer", out);
+  }
   if (result != ProbeResult::kAnswered || !roster_.GrantAddress(peer)) return;
   Record(peer, &out->update);
   out->Say(absl::StrCat("peer ", peer, " is the one that answers at ", address,
-                        ": whoever else advertises it is not dialled there"),
+                        ": no other peer that advertises it is dialled there"),
            RunOutput::Severity::kWarning);
+}
+
+bool Members::NoteReached(absl::Time now, const std::string& peer, const v1::Reached& reached,
+                          RunOutput* out) {
+  const RosterMember* const to = roster_.Find(reached.peer());
+  if (to == nullptr || !to->present() || to->address.empty()) return false;
+  const bool before = to->unreachable;
+  if (reached.answers()) {
+    Settle(now, peer, to->peer, out);
+  } else {
+    Doubt(now, peer, to->peer, reached.reason(), out);
+  }
+  return to->unreachable && !before;
+}
+
+bool Members::CutOff(const std::string& peer) const {
+  size_t alone = 0;
+  for (const auto& [to, accusers] : reach_.ByAccused()) {
+    alone += accusers.size() == 1 && accusers.count(peer) > 0 ? 1 : 0;
+  }
+  return alone > MostAccused(roster_.Trainers());
+}
+
+void Members::Doubt(absl::Time now, const std::string& from, const std::string& to,
+                    const std::string& reason, RunOutput* out) {
+  if (!reach_.NoteInVain(now, from, to, reason)) return;
+  const bool own = from == kCoordinatorDials;
+  out->Say(absl::StrCat(own ? "the coordinator" : absl::StrCat("peer ", from), " cannot reach ", to,
+                        " at ", roster_.Find(to)->address, Because(reason)),
+           RunOutput::Severity::kWarning);
+  FollowReach(now, to, out);
+  // The coordinator's own dial shows whether one route or the address is at fault.
+  if (!own) out->probes.push_back({to, roster_.Find(to)->address});
+}
+
+void Members::Settle(absl::Time now, const std::string& from, const std::string& to,
+                     RunOutput* out) {
+  if (!reach_.NoteAnswered(from, to)) return;
+  out->Say(absl::StrCat(from == kCoordinatorDials ? "the coordinator" : absl::StrCat("peer ", from),
+                        " reaches ", to, " again"));
+  FollowReach(now, to, out);
+}
+
+void Members::FollowReach(absl::Time now, const std::string& peer, RunOutput* out) {
+  if (!roster_.SetUnreachable(peer, reach_.Unreachable(peer))) return;
+  NoteChange();
+  const RosterMember& member = *roster_.Find(peer);
+  if (!member.unreachable) return;
+  out->Say(absl::StrCat("peer ", peer, ": ", reach_.Told(now, peer, member.address)),
+           RunOutput::Severity::kWarning);
+}
+
+// It may be reached now, and so may the peers that it could not reach.
+void Members::ForgetReach(absl::Time now, const std::string& peer, RunOutput* out) {
+  std::set<std::string> named = {peer};
+  for (const auto& [to, accusers] : reach_.ByAccused()) {
+    if (accusers.count(peer) > 0) named.insert(to);
+  }
+  reach_.Forget(peer);
+  for (const std::string& one : named) {
+    if (roster_.Find(one) != nullptr) FollowReach(now, one, out);
+  }
+}
+
+void Members::TickReach(absl::Time now, RunOutput* out) {
+  for (const Reach::Doubt& doubt : reach_.Lapse(now)) {
+    if (roster_.Find(doubt.to) != nullptr) FollowReach(now, doubt.to, out);
+  }
+  size_t dials = 0;
+  for (const auto& [peer, member] : roster_.members()) {
+    if (!member.connected() || !member.present() || member.address.empty()) continue;
+    const bool doubted = !reach_.Accusers(peer).empty();
+    const absl::Duration pause =
+        doubted ? std::max(settings_.failure_timeout, kLeastPause) : kDialledAgain;
+    PeerInfo& info = infos_[peer];
+    if (now - info.dialled_at < pause || dials >= kDialsAtOnce) continue;
+    info.dialled_at = now;
+    ++dials;
+    out->probes.push_back({peer, member.address});
+  }
+}
+
+void Members::ShowReach(absl::Time now, v1::RunStatus* status) const {
+  for (const Reach::Doubt& doubt : reach_.All()) {
+    v1::ReachDoubt* const shown = status->add_doubts();
+    shown->set_from(doubt.from);
+    shown->set_to(doubt.to);
+    shown->set_seconds(absl::ToDoubleSeconds(now - doubt.since));
+    shown->set_reason(doubt.reason);
+  }
+  for (v1::PeerStatus& peer : *status->mutable_peers()) {
+    const v1::Member& member = peer.member();
+    const std::string told = reach_.Told(now, member.peer(), member.address());
+    if (told.empty()) continue;
+    peer.set_why(peer.why().empty() ? told : absl::StrCat(peer.why(), "; ", told));
+  }
 }
 
 std::string Members::PeerOf(SessionId session) const {
@@ -165,7 +343,8 @@ std::string Members::PeerOf(SessionId session) const {
 
 void Members::Forget(const std::string& peer, RunUpdate* update) {
   roster_.Forget(peer);
-  // Who has contributed stands in the history anyway; nothing else grows with made-up names.
+  // A peer that has contributed is in the history anyway; nothing else may grow with invented
+  // names.
   const auto info = infos_.find(peer);
   if (info != infos_.end() && info->second.rounds == 0) infos_.erase(info);
   update->forgotten.push_back(peer);
@@ -178,7 +357,7 @@ void Members::Record(const std::string& peer, RunUpdate* update) {
 }
 
 void Members::NoteContributors(const v1::EntryHeader& header) {
-  // Of the newest one of a checkpoint, and behind a gap, the entries before are unknown.
+  // For the newest header of a checkpoint, and after a gap, the entries before it are unknown.
   if (header.version() != noted_ + 1) noted_from_ = header.version() - 1;
   noted_ = header.version();
   for (const v1::Contributor& contributor : header.contributors()) {
@@ -239,9 +418,40 @@ bool Members::NoteWorkerTrouble(const std::string& peer, const std::string& trou
   PeerInfo& info = infos_[peer];
   if (!trouble.empty() && !by_owner) ++info.worker_failures;
   info.held_back = !trouble.empty() && by_owner;
+  roster_.NoteIdle(peer, !trouble.empty(), by_owner);
   if (info.worker_trouble == trouble) return false;
   info.worker_trouble = trouble;
   return !trouble.empty();
+}
+
+std::vector<Roster::Death> Members::Tick(absl::Time now, const Ledger& ledger, bool started,
+                                         RunOutput* out) {
+  if (ledger.genesis()) roster_.SetParameters(now, ledger.genesis()->manifest().elements());
+  TickReach(now, out);
+  const bool came = !roster_.nobody_comes();
+  std::vector<Roster::Death> deaths = roster_.Tick(now);
+  const size_t here = roster_.Trainers();
+  if (!started && came && roster_.nobody_comes() && here < settings_.round.peers) {
+    out->Say(absl::StrCat(
+                 "the first round does not wait any more for peers that have not come: ", here,
+                 " of ", settings_.round.peers, " are here, and nobody has come for ",
+                 absl::FormatDuration(roster_.SetAsideAfter()), "; others come in when they can"),
+             RunOutput::Severity::kWarning);
+  }
+  for (const std::string& peer : roster_.TakeSetAside()) {
+    if (started) continue;
+    const std::string& trouble = infos_[peer].worker_trouble;
+    out->Say(
+        absl::StrCat("the first round does not wait for peer ", peer, " any more, ",
+                     trouble.empty() ? absl::StrCat("which has not got version 0 in ",
+                                                    absl::FormatDuration(roster_.StateTime()))
+                                     : absl::StrCat("whose worker has not trained for ",
+                                                    absl::FormatDuration(roster_.SetAsideAfter()),
+                                                    ": ", trouble),
+                     "; it comes in when it can"),
+        RunOutput::Severity::kWarning);
+  }
+  return deaths;
 }
 
 void Members::ForgetWorkerTrouble(const std::string& peer) {
@@ -271,8 +481,8 @@ absl::Status Members::Drain(const std::string& peer, const std::string& reason, 
   const RosterMember* member = roster_.Find(peer);
   if (member == nullptr) return absl::NotFoundError(absl::StrCat("no peer ", peer));
   if (!member->present()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("peer ", peer, " is no member now: it is ", MemberStateName(member->state)));
+    return absl::FailedPreconditionError(absl::StrCat("peer ", peer, " is not a member now: it is ",
+                                                      MemberStateName(member->state)));
   }
   if (member->draining) return absl::OkStatus();
   roster_.Drain(peer, reason.empty() ? "asked to leave" : reason);
@@ -309,7 +519,7 @@ absl::StatusOr<bool> Members::Evict(absl::Time now, const std::string& peer,
                                               "peer ", peer, " was evicted", Because(reason)))});
   }
   roster_.Evict(now, peer, reason);
-  news_.Hurry();  // its calls are cut by those who hear of it
+  news_.Hurry();  // the peers that hear of it end its calls
   const std::string said = absl::StrCat("an operator has evicted peer ", peer, Because(reason));
   if (was_present) {
     NoteQuorum(said, sealed, out);
@@ -340,7 +550,7 @@ bool Members::EvictLiar(absl::Time now, const std::string& peer, const std::stri
   return true;
 }
 
-// Says it, and what it means for the rounds: the answer to whoever asked repeats that.
+// Reports it, and what it means for the rounds. The answer to the operator repeats that.
 void Members::NoteQuorum(const std::string& said, bool sealed, RunOutput* out) const {
   size_t stay = 0;
   for (const auto& [peer, member] : roster_.members()) {
@@ -497,7 +707,7 @@ uint64_t Members::Parties() const {
   return std::max<uint64_t>(parties, settings_.round.peers);
 }
 
-// All workers have the same text: it is checked by its digest.
+// All workers have the same text, which is checked by its digest.
 uint64_t Members::SamplesInPass(const v1::RunSpec& spec) const {
   if (spec.data().private_()) return 0;
   for (const auto& [peer, info] : infos_) {
@@ -512,7 +722,7 @@ std::string Members::WithTroubles(const std::string& reason) const {
   for (const auto& [peer, member] : roster_.members()) {
     const PeerInfo* const info = FindInfo(peer);
     if (info == nullptr || info->worker_trouble.empty()) continue;
-    if (member.connected() && member.present())
+    if ((member.connected() && member.present()) || member.idle_by_owner)
       peers_by_trouble[info->worker_trouble].push_back(peer);
   }
   std::vector<std::string> parts = {reason};
@@ -563,6 +773,10 @@ v1::PeerStatus Members::StatusOf(const v1::Member& member,
   }
   const auto note = notes.find(member.peer());
   if (out.why().empty() && known.connected() && note != notes.end()) out.set_why(note->second);
+  if (const double slow = info->progress.slow_sync_seconds();
+      out.why().empty() && known.connected() && slow > 0) {
+    out.set_why(absl::StrFormat("its disk is slow: an fsync took %.1f s", slow));
+  }
   return out;
 }
 

@@ -1,7 +1,10 @@
-// Members: who takes part in a run, what is known of each beside its membership, and what is sent
-// to them.
+// Members: keeps the members of a run and what is known about each of them, and sends messages to
+// them.
 //
-// What members are told of each other is RosterNews'. Pure; one thread.
+// RosterNews decides which changes of the roster the members are sent. The class Members has more
+// than forty methods because the run knows and reaches its members only through it: each report of
+// a peer, each order about a peer and each message to a peer has a method. Pure. Used by one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/planning/reach.h"
 #include "membership/planning/reduction_plan.h"
 #include "membership/run/ledger.h"
 #include "membership/run/pace.h"
@@ -27,162 +31,220 @@
 
 namespace atolld {
 
-// What a run keeps of a peer beside its membership and its training.
+// What the run knows about a peer except its membership and its training. It has more than twenty
+// members because it is a record with a value for each fact; its one method only tests two of them.
 struct PeerInfo {
   std::optional<v1::WorkerReady> worker;
-  std::string worker_trouble;    // why no worker of it trains; empty: one does, or none has failed
-  bool held_back = false;        // ... by the machine's owner, which is no failure
-  uint32_t worker_failures = 0;  // workers in a row that ended without a contribution
+  // The reason why no worker of the peer trains; empty if one does, or none has failed.
+  std::string worker_trouble;
+  // True if the machine's owner has stopped the worker, which is not a failure.
+  bool held_back = false;
+  // How many workers in a row have ended without a contribution.
+  uint32_t worker_failures = 0;
   v1::PeerProgress progress;
-  std::string signing_key;                        // of its last Hello; empty: it has told none
-  absl::Time progress_at = absl::InfinitePast();  // when it came
-  uint64_t data_refused = 0;    // updates that were not finite, or losses far above the others'
-  uint64_t suspicions = 0;      // accounts that differ from another's, with nothing to decide
-  std::string offence;          // what was noticed last; empty: nothing
-  SessionId told_session = 0;   // on which it has been told the roster
-  uint64_t rounds = 0;          // contributed and committed
-  uint64_t contributed = 0;     // the newest entry that names it, of those that are known here
-  bool follows_changes = true;  // of the roster, and brief plans; release.h
+  std::string signing_key;                        // the key in its last Hello; empty if none
+  absl::Time progress_at = absl::InfinitePast();  // the time of `progress`
+  // The number of updates that were not finite, or whose loss was far above the others'.
+  uint64_t data_refused = 0;
+  // How often the peer's report contradicted another peer's and nothing showed which was right.
+  uint64_t suspicions = 0;
+  std::string offence;         // the last misbehaviour that was noticed; empty if there is none
+  SessionId told_session = 0;  // the session on which it was sent the roster
+  // The instance of a former process whose Hello was refused since the last Join; 0 if none.
+  uint64_t refused_instance = 0;
+  uint32_t turns = 0;  // the number of processes in a row that came back after such a refusal
+  absl::Time turned_at = absl::InfinitePast();  // the time of the newest turn
+  uint64_t rounds = 0;       // the committed rounds to which the peer contributed
+  uint64_t contributed = 0;  // the version of the newest known entry that names the peer
+  // True if it understands RosterDelta and brief plans (see release.h).
+  bool follows_changes = true;
   uint64_t tokens = 0;
-  std::string state_digest;  // newest reported
+  std::string state_digest;  // the digest of the newest state that the peer reported
   uint64_t state_version = 0;
-  // version up to which it is not asked to reduce: it was not reachable
+  // The version up to which it must not reduce, because a mean that it averaged was in doubt.
   uint64_t spared_until = 0;
-  // until when it is not asked again though nobody else could reduce: an attempt has failed
+  // The last time that the coordinator dialled it.
+  absl::Time dialled_at = absl::InfinitePast();
+  // The end of the time in which it must not reduce at all, because it could not be dialled.
   absl::Time dialled_in_vain_until = absl::InfinitePast();
   StepTimes step_times;
-  std::optional<v1::Utilisation> utilisation;  // of its last contribution
+  std::optional<v1::Utilisation> utilisation;  // from the peer's last contribution
 
-  bool Reported(uint64_t version) const {  // the digest of its state of this version
+  // True if the peer reported the digest of its state of this version.
+  bool Reported(uint64_t version) const {
     return !state_digest.empty() && state_version == version;
   }
 };
 
 class Members {
  public:
-  // What a Hello has shown of the peer that said it.
+  // What a Hello has shown about the process that sent it.
   struct Joined {
-    bool same_process = false;  // as the one that was known
-    bool first_word = false;    // of this process, since the coordinator's start
+    // True if the Hello comes from the process that was already known.
+    bool same_process = false;
+    // True if this is the process's first Hello since the coordinator's start.
+    bool first_word = false;
   };
 
-  // `settings` outlives it.
+  // `settings` must outlive this object.
   Members(const RunSettings& settings, const StoredRun& stored, absl::Time now);
 
   const Roster& roster() const { return roster_; }
-  // To change it; NoteChange() or Record() where the others must know.
+  // Call NoteChange() or Record() after a change that other members must know.
   Roster& roster() { return roster_; }
   PeerInfo& info(const std::string& peer) { return infos_[peer]; }
-  const PeerInfo* FindInfo(const std::string& peer) const;  // nullptr: nothing is known
+  const PeerInfo* FindInfo(const std::string& peer) const;  // nullptr if nothing is known
   const std::map<std::string, PeerInfo>& infos() const { return infos_; }
 
-  // May it join? The reason, in one sentence, if not; see CheckHello and Ledger::CheckChain.
-  absl::Status Admit(const Ledger& ledger, const v1::Hello& hello) const;
-  // It said Hello on this session, and is admitted. Ends a session that this one replaces.
+  // Checks whether the peer may join; an error gives the reason in one sentence (see CheckHello and
+  // Ledger::CheckChain). Fails with UNAVAILABLE if a former process or Session of the peer sent the
+  // Hello (see Roster::IsFormer), and then sends the session the newer life.
+  absl::Status Admit(const Ledger& ledger, SessionId session, const v1::Hello& hello,
+                     RunOutput* out);
+  // Called when an admitted peer sent a Hello on `session`. Ends the session that it replaces.
   Joined Join(absl::Time now, SessionId session, const v1::Hello& hello, RunOutput* out);
-  // What came of dialling it at this address. If it has claimed that, and answered, it is its own.
-  void NoteProbe(const RunOutput::Probe& probe, ProbeResult result, RunOutput* out);
-  std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
+  // Takes the result of dialling the peer at this address. If the peer claimed the address and
+  // answered, the address becomes its own.
+  void NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResult result, RunOutput* out);
+
+  // The known cases of a peer that cannot reach another. NoteReached takes a member's report of its
+  // dials, and returns true if this makes the dialled peer count as unreachable.
+  const Reach& reach() const { return reach_; }
+  // Returns true if more than MostAccused connected peers are unreachable for this peer only.
+  bool CutOff(const std::string& peer) const;
+  bool NoteReached(absl::Time now, const std::string& peer, const v1::Reached& reached,
+                   RunOutput* out);
+  // Ends the doubts that name the peer, which is gone or another process.
+  void ForgetReach(absl::Time now, const std::string& peer, RunOutput* out);
+  void ShowReach(absl::Time now, v1::RunStatus* status) const;
+  std::string PeerOf(SessionId session) const;  // "" if the session is not a member's current one
   void Forget(const std::string& peer, RunUpdate* update);
 
   void NoteChange() { news_.NoteChange(); }
   RosterNews& news() { return news_; }
   const RosterNews& news() const { return news_; }
-  // The keys that are refused whatever their names; all others are told.
+  // Sets the keys that are refused under any name, and sends them to all peers.
   void SetRevoked(const std::vector<KeyRecord>& keys);
-  void ForgetStates() {  // version 0 is to be made anew
+  // Called when version 0 must be made anew.
+  void ForgetStates() {
     roster_.ForgetStates();
     NoteChange();
   }
-  void Record(const std::string& peer, RunUpdate* update);  // it is stored as it is, and told
-  void NoteEntry(const v1::EntryHeader& header);            // that is part of the history
-  // Whether an entry after this version names the peer, or may, since it is not known here.
+  // Stores the member in its present state, and has the change sent to the others.
+  void Record(const std::string& peer, RunUpdate* update);
+  // Called for each entry that has become part of the history. Records its contributors.
+  void NoteEntry(const v1::EntryHeader& header);
+  // Returns true if an entry after this version names the peer, or may name it because the entry is
+  // unknown.
   bool MayBeTaken(const std::string& peer, uint64_t version) const;
   void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
   void NoteSuspicion(const std::string& peer, const std::string& offence);
-  // Its worker has ended, ready or not. What nobody knows yet is said.
+  // NoteWorkerLost is called when the peer's worker has ended, whether it was ready or not. It logs
+  // the reason if that is new.
   void NoteProgress(absl::Time now, const std::string& peer, const v1::PeerProgress& progress);
   void NoteWorkerLost(const std::string& peer, const v1::WorkerLost& lost, bool was_ready,
                       RunOutput* out);
-  // Why its worker does not train; empty: it does, or is being started. True: it is news. What the
-  // machine's owner decides counts as no failure.
+  // Sets the reason why the peer's worker does not train; empty if it trains or is being started.
+  // Returns true if the reason is new. A stop by the machine's owner is not counted as a failure.
   bool NoteWorkerTrouble(const std::string& peer, const std::string& trouble,
                          bool by_owner = false);
-  void ForgetWorkerTrouble(const std::string& peer);  // it has a new process
+  // Calls Roster::Tick. Before the first round (not `started`), reports the peers that are set
+  // aside.
+  std::vector<Roster::Death> Tick(absl::Time now, const Ledger& ledger, bool started,
+                                  RunOutput* out);
+  // Called when the peer has a new process.
+  void ForgetWorkerTrouble(const std::string& peer);
 
   absl::Status OnStateReport(const std::string& peer, const v1::StateReport& report,
                              const Ledger& ledger, RunOutput* out);
 
-  // What an operator asks of a peer. OK also where it is so already. NOT_FOUND: there is none.
-  // FAILED_PRECONDITION: it is no member now. `sealed`: the run is.
+  // Carry out an operator's orders about a peer. They also return OK if the order was carried out
+  // before. They fail with NOT_FOUND if there is no such peer, and with FAILED_PRECONDITION if it
+  // is not a member now. `sealed` is true if the run is sealed.
   absl::Status Drain(const std::string& peer, const std::string& reason, bool sealed,
                      RunOutput* out);
   absl::Status Readmit(absl::Time now, const std::string& peer, RunOutput* out);
-  // The peer's session ends. False: it was evicted before. True: it is gone now.
+  // Evicts the peer and ends its session. Returns false if it was already evicted.
   absl::StatusOr<bool> Evict(absl::Time now, const std::string& peer, const std::string& reason,
                              bool sealed, RunOutput* out);
-  // The same by the run itself, on evidence; false also of who was never seen.
+  // Evicts a peer on the run's own decision, because of evidence. Returns false if it was already
+  // evicted or was never seen.
   bool EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence, bool sealed,
                  RunOutput* out);
   bool Evicted(const std::string& peer) const;
   void SendDrain(const std::string& peer, RunOutput* out) const;
 
-  // Nothing is sent to those that are not connected.
+  // The functions below send nothing to peers that are not connected.
   void SendTo(const std::string& peer, v1::CoordinatorMessage message, RunOutput* out) const;
   void SendTo(const std::string& peer, const RunOutput::Message& message, RunOutput* out) const;
   void SendToAll(v1::CoordinatorMessage message, RunOutput* out) const;
-  // To this one the roster whole: to its new Session, after the Welcome.
+  // Sends the peer the whole roster, on its new Session after the Welcome.
   void SendRoster(const std::string& peer, RunOutput* out);
-  // To all what has changed, if anything has, and if it is time for it (RosterNews).
+  // Sends all peers the changes of the roster, if there are any and they are due (see RosterNews).
   void SendRosterIfDue(absl::Time now, const std::optional<v1::Seal>& seal, RunOutput* out);
 
-  // Who does not hold the sealed state yet; nobody before the seal. A peer that does not hold the
-  // last state may need what the others have. Whoever comes back with less, or without a state, is
-  // waited for as well.
+  // Returns the peers that do not hold the sealed state yet; returns none before the seal. The run
+  // waits for them, because they may have to fetch that state from the others. A peer that comes
+  // back without it is included.
   std::vector<std::string> Awaited(const std::optional<v1::Seal>& seal) const;
-  bool Awaits(const v1::Seal& seal, const std::string& peer) const;  // it is one of them
-  // Those of them that have been waited for since the seal, or since they came, for `patience`:
-  // nobody waits for them any more, and they are named.
+  // Returns true if the peer is one of those that Awaited returns.
+  bool Awaits(const v1::Seal& seal, const std::string& peer) const;
+  // Stops waiting for the peers that have been waited for longer than `patience` since the seal or
+  // since they joined, and returns them.
   std::vector<std::string> StopAwaiting(absl::Time now, const v1::Seal& seal,
                                         absl::Duration patience);
   void NoteSpeed(const std::string& peer, const v1::Ready& ready);
-  // How many steps each of these is to do, in their order.
+  // Returns the number of steps for each of these peers, in their order.
   std::vector<PacedSteps> StepsOf(absl::Span<const std::string> peers, const PaceSettings& pace,
                                   uint32_t fixed) const;
-  // Those that can reduce for the entry of this version now. `lacking`: of the others that are here
-  // what they wait for, in words.
+  // Returns the aggregators that can reduce for the entry of this version now. Sets `lacking` to
+  // what the other connected aggregators wait for, in words.
   std::vector<ExchangeAggregator> Aggregators(absl::Time now, uint64_t version,
                                               std::string* lacking);
-  // Whether anybody but this one, whom others can dial, holds the state of this version.
+  // Returns true if another peer, which others can dial, holds the state of this version.
   bool AnotherHolds(const std::string& peer, uint64_t version) const;
-  // Of the run: those that the workers of all who are here train, at least [run] peers.
+  // Returns the number of parties of the run: the sum over the workers of all connected peers, but
+  // at least the setting `[run] peers`.
   uint64_t Parties() const;
-  // Of the workers' text; 0: no worker has told, or each has one of its own.
+  // Returns the samples in a pass over the workers' text; 0 if none has reported it, or each has
+  // its own.
   uint64_t SamplesInPass(const v1::RunSpec& spec) const;
-  // Why a run waits, and behind it why workers of peers that are here do not train; those that say
-  // the same stand together. Nothing is added to an empty reason.
+  // Appends to the reason why a run waits the reasons why workers of connected peers do not train,
+  // and returns both. Peers with the same reason are listed together. An empty reason is returned
+  // unchanged.
   std::string WithTroubles(const std::string& reason) const;
   bool AnybodyConnected() const;
-  // Without what others know of it. `notes`: what its part in the round is (Round::Notes).
+  // Returns the parts of the member's status that this class knows. `notes` has the remarks of
+  // Round::Notes.
   v1::PeerStatus StatusOf(const v1::Member& member,
                           const std::map<std::string, std::string>& notes) const;
-  // How far the clocks of the peers that the status names are from the wall clock: a heartbeat
-  // takes no time worth telling.
+  // Sets how far each peer's clock is from the wall clock, neglecting how long heartbeats travel.
   void ShowClocks(absl::Time now, absl::Time wall, v1::RunStatus* status) const;
 
  private:
   void NoteContributors(const v1::EntryHeader& header);
+  absl::Status CheckLife(SessionId session, const v1::Hello& hello, RunOutput* out);
+  void NoteTurn(absl::Time now, const v1::Hello& hello, const std::string& former, RunOutput* out);
   void SayTaken(const RosterMember& member, RunOutput* out) const;
+  void Doubt(absl::Time now, const std::string& from, const std::string& to,
+             const std::string& reason, RunOutput* out);
+  void Settle(absl::Time now, const std::string& from, const std::string& to, RunOutput* out);
+  void FollowReach(absl::Time now, const std::string& peer, RunOutput* out);
+  // Drops doubts that were not repeated, and dials peers that were not dialled for long.
+  void TickReach(absl::Time now, RunOutput* out);
   void NoteQuorum(const std::string& said, bool sealed, RunOutput* out) const;
 
   const RunSettings& settings_;
   Roster roster_;
   std::map<std::string, PeerInfo> infos_;
-  uint64_t noted_ = 0;       // the newest entry whose contributors are known,
-  uint64_t noted_from_ = 0;  // and the first behind which no later one is unknown
-  std::map<std::string, absl::Time> awaited_since_;  // after the seal; none is begun anew
-  std::set<std::string> given_up_;                   // were waited for long enough
+  uint64_t noted_ = 0;  // the newest entry whose contributors are known
+  // The contributors of all entries from the next one up to noted_ are known.
+  uint64_t noted_from_ = 0;
+  // The time since which each peer is waited for after the seal; never restarted.
+  std::map<std::string, absl::Time> awaited_since_;
+  std::set<std::string> given_up_;  // peers that are no longer waited for
   RosterNews news_;
+  Reach reach_;
 };
 
 }  // namespace atolld

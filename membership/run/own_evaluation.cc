@@ -13,10 +13,12 @@ constexpr int kMostTimes = 2;
 }  // namespace
 
 double NearestRank(absl::Span<const double> values, double share) {
-  if (values.empty()) return 0;
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  // 0.1 of 10 values is the first, and not the second because 0.1 is a little more than that.
+  std::sort(sorted.begin(), sorted.end(),
+            [](double a, double b) { return !std::isnan(a) && (std::isnan(b) || a < b); });
+  // 0.1 of 10 values is the first one, not the second, although the double 0.1 is slightly more
+  // than 0.1.
   constexpr double kRounding = 1e-9;
   const double rank = std::ceil(share * static_cast<double>(sorted.size()) - kRounding);
   return sorted[static_cast<size_t>(std::max(1.0, rank)) - 1];
@@ -100,21 +102,19 @@ size_t OwnEvaluation::losses() const {
 }
 
 void OwnEvaluation::Show(v1::EvaluationRecord* record) const {
-  std::vector<double> finite;
+  std::vector<double> all;
   double sum = 0;
   for (const auto& [peer, losses] : losses_) {
     for (const double loss : losses) {
-      if (!std::isfinite(loss)) continue;
-      finite.push_back(loss);
+      all.push_back(loss);
       sum += loss;
     }
   }
-  record->set_own_parties(static_cast<uint32_t>(losses()));
-  if (losses() == 0) return;
-  const double none = std::numeric_limits<double>::quiet_NaN();
-  record->set_own_mean(finite.empty() ? none : sum / static_cast<double>(finite.size()));
-  record->set_own_tenth(finite.empty() ? none : NearestRank(finite, 0.1));
-  record->set_own_ninetieth(finite.empty() ? none : NearestRank(finite, 0.9));
+  record->set_own_parties(static_cast<uint32_t>(all.size()));
+  if (all.empty()) return;
+  record->set_own_mean(sum / static_cast<double>(all.size()));
+  record->set_own_tenth(NearestRank(all, 0.1));
+  record->set_own_ninetieth(NearestRank(all, 0.9));
 }
 
 }  // namespace atolld

@@ -1,10 +1,10 @@
-// OwnEvaluation: what the parties of a run with private data lose on what each has held out of its
-// own data, for one version.
+// OwnEvaluation: for one version, collects the validation losses of a run with private data. Each
+// party computes its loss on data of its own that it has held out.
 //
-// Everybody is asked once that holds the state, and answers with a loss for each of its parties, or
-// with none. Nobody can check such a loss, so it decides nothing: it is shown. Whoever dies or
-// shows no sign of life in time is not waited for, and its parties are missing in the figures.
-// Pure; one thread.
+// Each peer that holds the state is asked once, and answers with a loss for each of its parties, or
+// with no losses. Such a loss cannot be checked, so it is only shown and no decision depends on it.
+// The evaluation does not wait for a peer that dies or shows no sign of life in time; the figures
+// then lack that peer's parties. Pure. Used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -22,30 +22,37 @@
 
 namespace atolld {
 
-inline constexpr int kMostOwnLosses = 1024;  // of one peer, as membership.proto says
+// The most losses that one peer may report (see membership.proto).
+inline constexpr int kMostOwnLosses = 1024;
 
-// Of these, in any order: the smallest that at least `share` of them do not exceed (the nearest
-// rank). 0 of none.
+// Returns the smallest of `values`, in any order, that at least `share` of the values do not exceed
+// (the nearest rank). NaN ranks above every number, since it is worse than any loss. Returns NaN if
+// there are no values.
 double NearestRank(absl::Span<const double> values, double share);
 
 class OwnEvaluation {
  public:
-  // What is to be sent to a peer that holds the state. Nothing: it was asked before.
+  // Returns the question to send to a peer that holds the state, or nullopt if the peer has been
+  // asked and need not be asked again.
   std::optional<v1::Evaluate> Ask(absl::Time now, uint64_t version, const std::string& peer);
-  void TakeBack(const std::string& peer);  // it will not answer; it may be asked again, twice
+  // Called when the peer will not answer. It may be asked once more.
+  void TakeBack(const std::string& peer);
   void OnProgress(absl::Time now, const std::string& peer, uint64_t done);
-  // Those that are not waited for any more: without a sign of life for `patience`, or with an order
-  // that is `most` old.
+  // Stops waiting for the peers that have shown no sign of life for `patience` or were asked `most`
+  // ago, and returns them.
   std::set<std::string> TakeOverdue(absl::Time now, absl::Duration patience, absl::Duration most);
-  absl::Time Deadline(absl::Duration patience, absl::Duration most) const;  // InfiniteFuture: none
-  std::set<std::string> Holders() const;  // have been asked and may still answer
-  // How long the answer took; nothing: it was not asked, or has answered before.
+  // Returns when the next peer becomes overdue, or InfiniteFuture if no peer is waited for.
+  absl::Time Deadline(absl::Duration patience, absl::Duration most) const;
+  std::set<std::string> Holders() const;  // the peers that were asked and may still answer
+  // Takes a peer's answer. Returns how long it took, or nullopt if the peer was not asked or has
+  // answered before.
   std::optional<absl::Duration> OnEvaluated(absl::Time now, const std::string& peer,
                                             const v1::Evaluated& evaluated);
-  void Close();           // nobody is waited for any more
-  size_t losses() const;  // that are in
+  void Close();           // ends the waiting for all peers
+  size_t losses() const;  // the number of losses that have arrived
   uint64_t tokens() const { return tokens_; }
-  // The figures of the parties. A loss that is no number counts where there is no other.
+  // Sets the parties' figures in the record; sets nothing if no party has reported a loss. If a
+  // loss is NaN, so is the mean; the percentiles are ranks among all losses.
   void Show(v1::EvaluationRecord* record) const;
 
  private:
@@ -56,7 +63,8 @@ class OwnEvaluation {
     int times = 0;
   };
   std::map<std::string, Asked> asked_;
-  std::map<std::string, std::vector<double>> losses_;  // in the order of names: as the sums are
+  // The losses by peer. They are summed in the order of the peers' names.
+  std::map<std::string, std::vector<double>> losses_;
   uint64_t tokens_ = 0;
 };
 

@@ -11,12 +11,13 @@ namespace atolld {
 namespace {
 
 constexpr double kMostOfFixed = 16;
-constexpr double kMostSteps = 1e6;  // as in a config's inner.steps
+constexpr double kMostSteps = 1e6;  // the limit of a config's inner.steps
 
-// Of H, to measure a speed: enough for the first step, which is slower, not to count for much.
+// The part of H that measures a speed: long enough that the first, slower step does not count for
+// much.
 constexpr uint32_t kMeasuringPart = 8;
 
-// Of which a peer's speed is the median.
+// A peer's speed is the median of this many contributions.
 constexpr size_t kContributions = 4;
 
 absl::Duration Median(std::vector<absl::Duration> times) {
@@ -26,21 +27,21 @@ absl::Duration Median(std::vector<absl::Duration> times) {
 
 constexpr uint64_t kMostDoublings = 5;
 
-// So few peers are looked at whenever one says something. Of more each one's look takes less than
-// half a microsecond.
+// This few peers are examined whenever one sends something. With more, examining one takes less
+// than half a microsecond.
 constexpr size_t kFewPeers = 64;
 constexpr absl::Duration kPauseForALook = absl::Microseconds(10);
 
-// Of a line of which nothing was measured, bytes a second.
+// The rate in bytes a second of a line that was not measured.
 constexpr double kAssumedRate = 1e6;
 
 // A peer that has lost its coordinator or its donors may need two dials to find them again.
 constexpr absl::Duration kRedials = absl::Seconds(10);
 
-// In failure_timeouts: far longer than what is done between two words of a worker.
+// In failure_timeouts: far longer than the time between two messages of a worker.
 constexpr int64_t kUnmeasured = 60;
 
-// As people are told it.
+// Rounds a time as it is told to people.
 absl::Duration Told(absl::Duration time) { return absl::Ceil(time, absl::Milliseconds(100)); }
 
 absl::Duration MedianOf(std::vector<absl::Duration> times) {

@@ -31,10 +31,14 @@ Participation::Participation(const v1::RunSpec& spec) : seed_(spec.seed()) {
 
 size_t Participation::Number(size_t trainers) const {
   if (trainers == 0 || !draws()) return trainers;
-  // Shares are fp32: 0.3 of 10 are 3, and not 4 because 0.3 is a little more than that.
+  // Shares are fp32: 0.3 of 10 is 3, not 4, although the float 0.3 is slightly more than 0.3.
   constexpr double kRounding = 1e-6;
   const double exact = share_ * static_cast<double>(trainers);
   return std::max<size_t>(1, static_cast<size_t>(std::ceil(exact * (1 - kRounding))));
+}
+
+uint32_t Participation::Fewest(uint32_t quorum) const {
+  return drops() ? 1 : static_cast<uint32_t>(Number(quorum));
 }
 
 std::vector<std::string> Participation::Order(uint64_t version,

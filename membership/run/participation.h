@@ -1,23 +1,25 @@
-// Participation: who is drawn for a round, and whose updates are not sent, as FederationSpec says.
+// Participation: decides, according to FederationSpec, which peers are drawn for a round and which
+// updates are dropped.
 //
 //   rank(v, peer) = first 8 bytes, little-endian, of SHA-256("atoll.participation", seed, v, peer)
-//   drawn for v:    the ceil(share x n) lowest ranks of the n trainers that are there
+//   drawn for v:    the ceil(share x n) lowest ranks of the n trainers that are present
 //   dropped in v:   first 8 bytes of SHA-256("atoll.drop", seed, v, peer) / 2^64 < probability
 //
-// A draw depends on the run's seed, the version and the peer's name alone: a coordinator that is
-// started again draws the same, and so does anybody who checks it. (FedAvg's C, McMahan et al.,
+// A draw depends only on the run's seed, the version and the peer's name. A restarted coordinator
+// therefore draws the same peers, and anyone can check the draw. (FedAvg's C, McMahan et al.,
 // 1602.05629, algorithm 1.)
 //
-// A dropped update is dropped where orders are given, by the coordinator. It knows of it when the
-// round begins, so the peer is told at once to train for as many rounds as are dropped in a row and
-// one more. Nobody waits for it meanwhile; its worker goes on from its own parameters, is rebased
-// at each commit that it misses, and its update is offered when a round comes in which it is not
-// dropped: it is a straggler like any other, with its age, and every law of those holds for it. A
-// peer that dropped its update itself would be waited for, and its worker would have to be told to
-// go on by a message of its own. (DiLoCo's figure 8, 2311.08105: a replica whose outer gradient is
-// lost goes on from its own parameters. Here the outer steps that it misses are added to them.)
+// It is the coordinator that drops an update, not the peer. The coordinator knows about the drop
+// when the round begins. If a peer's update is dropped in k rounds in a row, it therefore orders
+// the peer at once to train for k + 1 rounds, and no round waits for the peer meanwhile. The peer's
+// worker continues from its own parameters and is rebased at each commit that it misses; the peer
+// offers its update in the next round in which the update is not dropped. The peer is then an
+// ordinary straggler, and all rules for stragglers hold for it. If the peer itself dropped its
+// update, the others would wait for it, and its worker would need an extra message to continue.
+// (DiLoCo's figure 8, 2311.08105: a replica whose outer gradient is lost continues from its own
+// parameters. In Atoll the outer steps that it misses are added to them.)
 //
-// Pure functions, any thread.
+// Pure. May be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -29,26 +31,30 @@
 
 namespace atolld {
 
-// No peer is told to train for more rounds at once.
+// The most rounds for which a single Train lets a peer train.
 inline constexpr uint32_t kMostRoundsAtOnce = 64;
 
 class Participation {
  public:
-  Participation() = default;  // everybody, always
+  Participation() = default;  // draws all peers and drops no update
   explicit Participation(const v1::RunSpec& spec);
 
-  bool draws() const { return share_ < 1; }  // whether only some of the trainers train
-  bool drops() const { return drop_ > 0; }   // whether any update is dropped
+  bool draws() const { return share_ < 1; }  // true if only some of the trainers train
+  bool drops() const { return drop_ > 0; }   // true if any update is dropped
 
-  // ceil(share x trainers), at least 1; of none 0.
+  // Returns the number of peers to draw: ceil(share x trainers), at least 1, or 0 if there are no
+  // trainers.
   size_t Number(size_t trainers) const;
-  // These in the order in which they are drawn for the entry of this version.
+  // Returns the smallest number of updates with which a round may close, in a run with this quorum.
+  uint32_t Fewest(uint32_t quorum) const;
+  // Returns the peers in the order in which they are drawn for the entry of this version.
   std::vector<std::string> Order(uint64_t version, std::vector<std::string> peers) const;
 
-  // Whether this peer's update is not to be in the entry of this version.
+  // Returns true if this peer's update must not be in the entry of this version.
   bool Dropped(uint64_t version, const std::string& peer) const;
-  // For how many rounds a peer trains that begins now for the entry of `version`: 1, and one for
-  // each in a row in which it is dropped, up to the entry of `last`.
+  // Returns the number of rounds for which a peer trains if it begins now for the entry of
+  // `version`. This is 1, plus 1 for each round in a row in which its update is dropped, up to the
+  // round of version `last`.
   uint32_t RoundsAtOnce(uint64_t version, uint64_t last, const std::string& peer) const;
 
  private:

@@ -1,8 +1,9 @@
-// What peers of earlier releases understand, by the release that their Hello names.
+// Decides which messages a peer understands from the release that its Hello names.
 //
-// Law: a coordinator speaks to each peer so that its release understands it, back to the first one
-// whose run it can lead (docs/protocol.md, "Releases beside each other"). A peer that names no
-// release, or one of a form that is none of ours, is taken for one of today. Pure functions.
+// Law: a coordinator sends each peer only messages that the peer's release understands, back to the
+// first release that this coordinator supports (docs/protocol.md, "Releases beside each other"). A
+// peer that names no release, or names one in an unknown form, is assumed to have the current
+// release. Pure. May be called from any thread.
 #pragma once
 
 #include <optional>
@@ -21,14 +22,16 @@ struct Release {
   }
 };
 
-// Of "0.2.0", or of "0.2.0-rc1" and the like; nothing: it is no such text.
+// Parses text such as "0.2.0" or "0.2.0-rc1"; returns nullopt for other text.
 std::optional<Release> ParseRelease(absl::string_view software);
 
-// The roster as changes (RosterDelta) and brief plans: from 0.2.0 on. Others are told the roster
-// whole at each change, and every plan whole.
+// Returns true if a peer of this release understands changes of the roster (RosterDelta) and brief
+// plans. This is so from 0.2.0 on. Other peers are sent the whole roster at each change, and whole
+// plans.
 bool FollowsChanges(absl::string_view software);
 
-// RunSpec.mode: from 0.2.0 on. Others would pass it over and train as in mode "sync".
+// Returns true if a peer of this release knows RunSpec.mode. This is so from 0.2.0 on. Other peers
+// would ignore it and train as in mode "sync".
 bool KnowsModes(absl::string_view software);
 
 }  // namespace atolld

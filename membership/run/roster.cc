@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/planted_bug.h"
 #include "membership/run/admission.h"
+#include "membership/run/pace.h"
 
 namespace atolld {
 namespace {
@@ -13,22 +14,22 @@ namespace {
 // A broken Session is redialled within a second or two; waiting longer only delays the others.
 constexpr absl::Duration kSuspectAtMost = absl::Seconds(3);
 
-// Whoever looks at a run in the evening sees who was there in the morning.
+// In the evening, an operator can still see the members of the morning.
 constexpr absl::Duration kForgottenAfter = absl::Hours(24);
 
-// Everybody is told of everybody at each change: names of the gone must not outnumber the members
-// of a large run.
+// Every member is told of all others at each change, so names of gone peers must not outnumber the
+// members of a large run.
 constexpr size_t kMostGone = 256;
 
-bool Gone(const RosterMember& member) {
+bool MayBeForgotten(const RosterMember& member) {
   return member.state == MemberState::kDead || member.state == MemberState::kLeft;
 }
 
-// Beside its texts: state, version, offer, and tags.
+// The bytes of a member in addition to its texts: state, version, offer, and tags.
 constexpr size_t kToldBeside = 80;
 
 size_t ToldBytes(const RosterMember& member) {
-  if (member.peer.empty()) return 0;  // it is none yet
+  if (member.peer.empty()) return 0;  // it is not a member yet
   return 2 * member.peer.size() + member.claimed.size() + member.region.size() + kToldBeside;
 }
 
@@ -36,7 +37,7 @@ MemberState FormerState(const std::string& name) {
   for (const MemberState state : {MemberState::kLeft, MemberState::kDead, MemberState::kEvicted}) {
     if (name == MemberStateName(state)) return state;
   }
-  return MemberState::kSuspect;  // it was a member: nothing is known of it now
+  return MemberState::kSuspect;  // a former member: its present state is unknown
 }
 
 }  // namespace
@@ -61,7 +62,10 @@ absl::string_view MemberStateName(MemberState state) {
 
 Roster::Roster(absl::Duration failure_timeout, absl::Time now,
                absl::Span<const MemberRecord> former)
-    : failure_timeout_(failure_timeout), grace_end_(now + failure_timeout), last_tick_(now) {
+    : failure_timeout_(failure_timeout),
+      grace_end_(now + failure_timeout),
+      last_tick_(now),
+      last_joined_(now) {
   for (const MemberRecord& record : former) {
     RosterMember& member = members_[record.peer];
     member.peer = record.peer;
@@ -72,7 +76,7 @@ Roster::Roster(absl::Duration failure_timeout, absl::Time now,
     member.state = FormerState(record.state);
     told_bytes_ += ToldBytes(member);
     member.restored = member.present();
-    // A store may name one address twice: what a member has lost meanwhile was not its own change.
+    // A store may name one address twice, if a member has lost it without a change of its own.
     if (!member.present() || !Taken(record.address, record.peer)) member.address = record.address;
     member.draining = record.draining && member.present();
     member.why = member.restored && !member.draining
@@ -91,6 +95,13 @@ void Roster::Claim(const std::string& address, RosterMember* member) {
   if (!address.empty()) claimants_[address].insert(member->peer);
 }
 
+bool Roster::IsFormer(const v1::Hello& hello) const {
+  const RosterMember* const known = Find(hello.peer());
+  if (known == nullptr || hello.life() == 0 || Planted(PlantedBug::kFormerLifeTaken)) return false;
+  if (hello.life() != known->life) return hello.life() < known->life;
+  return hello.instance() != known->instance || hello.session() <= known->greeting;
+}
+
 SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello) {
   const std::optional<absl::Time> known = deadline_;
   NoteChange();
@@ -101,8 +112,10 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   sessions_.erase(replaced);
   sessions_[session] = hello.peer();
   member.peer = hello.peer();
+  last_joined_ = member.joined = now;
+  nobody_comes_ = false;
   if (member.claimed != hello.address() || member.instance != hello.instance()) {
-    member.in_vain = false;
+    member.in_vain = member.unreachable = false;
   }
   const std::string former = std::exchange(member.address, "");
   Claim(hello.address(), &member);
@@ -121,10 +134,12 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.last_heard = now;
   member.pid = hello.pid();
   member.instance = hello.instance();
+  member.life = std::max(member.life, hello.life());
+  member.greeting = hello.session();
   member.restored = false;
   member.offer.reset();
   if (hello.has_offer()) member.offer = hello.offer();
-  // Thousands may join at once: nobody else has to be looked at for it.
+  // Thousands may join at once, so this must not examine the other members.
   if (known && !restored) deadline_ = std::min(*known, DeadlineOf(member));
   return replaced;
 }
@@ -155,7 +170,7 @@ bool Roster::Taken(const std::string& address, const std::string& but) const {
   });
 }
 
-// Its holder has left it.
+// Called when the holder has left the address.
 void Roster::PassOn(const std::string& address) {
   const auto claimants = claimants_.find(address);
   if (claimants == claimants_.end() || Taken(address, "")) return;
@@ -181,6 +196,11 @@ void Roster::NoteDialled(const std::string& peer, bool in_vain) {
   if (RosterMember* member = Mutable(peer); member != nullptr) member->in_vain = in_vain;
 }
 
+bool Roster::SetUnreachable(const std::string& peer, bool unreachable) {
+  RosterMember* const member = Mutable(peer);
+  return member != nullptr && std::exchange(member->unreachable, unreachable) != unreachable;
+}
+
 void Roster::SetGone(absl::Time now, MemberState state, const std::string& why,
                      RosterMember* member) {
   NoteChange();
@@ -189,7 +209,65 @@ void Roster::SetGone(absl::Time now, MemberState state, const std::string& why,
   member->gone_since = now;
   member->restored = false;
   member->draining = false;
+  // The state of a worker that its owner will start later still counts; other peers that are gone
+  // are not expected.
+  if (state != MemberState::kLeft || !member->idle_by_owner) {
+    member->idle_since = absl::InfiniteFuture();
+    member->set_aside = false;
+  }
   PassOn(member->address);
+}
+
+absl::Duration Roster::SetAsideAfter() const { return StateDeadline(0, 0, failure_timeout_); }
+
+void Roster::NoteIdle(const std::string& peer, bool idle, bool by_owner) {
+  RosterMember* const member = Mutable(peer);
+  if (member == nullptr) return;
+  member->idle_by_owner = idle && by_owner;
+  if (idle) {
+    member->idle_since = std::min(member->idle_since, member->last_heard);
+  } else {
+    member->idle_since = absl::InfiniteFuture();
+    member->set_aside = false;
+  }
+}
+
+void Roster::SetParameters(absl::Time now, uint64_t parameters) {
+  if (parameters_ == 0) parameters_since_ = now;
+  parameters_ = parameters;
+}
+
+absl::Duration Roster::StateTime() const { return StateDeadline(parameters_, 0, failure_timeout_); }
+
+void Roster::SetAside(absl::Time now) {
+  for (auto& [peer, member] : members_) {
+    if (member.set_aside || member.aggregator) continue;
+    const bool lacks_state = parameters_ > 0 && member.present() && !member.has_state &&
+                             std::max(member.joined, parameters_since_) + StateTime() <= now;
+    if (!lacks_state && member.idle_since + SetAsideAfter() > now) continue;
+    member.set_aside = true;
+    newly_aside_.push_back(peer);
+    ++changes_;
+  }
+}
+
+size_t Roster::Trainers() const {
+  return static_cast<size_t>(std::count_if(members_.begin(), members_.end(), [](const auto& entry) {
+    return entry.second.present() && !entry.second.aggregator;
+  }));
+}
+
+size_t Roster::Expected(size_t announced) const {
+  size_t aside = 0;
+  size_t aside_here = 0;
+  for (const auto& [peer, member] : members_) {
+    if (!member.set_aside) continue;
+    ++aside;
+    if (member.present() && !member.aggregator) ++aside_here;
+  }
+  const size_t expected = announced - std::min(announced, aside);
+  // Who was set aside and is gone is not among those that are here.
+  return nobody_comes_ ? std::min(expected, Trainers() - aside_here) : expected;
 }
 
 void Roster::Heard(absl::Time now, const std::string& peer) {
@@ -203,6 +281,7 @@ void Roster::SetState(const std::string& peer, uint64_t version) {
   RosterMember& member = it->second;
   member.version = member.has_state ? std::max(member.version, version) : version;
   member.has_state = true;
+  if (member.idle_since == absl::InfiniteFuture()) member.set_aside = false;
   if (member.state == MemberState::kJoining) member.state = MemberState::kLive;
 }
 
@@ -267,10 +346,18 @@ void Roster::Readmit(absl::Time now, const std::string& peer) {
   SetGone(now, MemberState::kLeft, "its eviction was undone", member);
 }
 
+std::vector<std::string> Roster::Gone() const {
+  std::vector<std::string> gone;
+  for (const auto& [peer, member] : members_) {
+    if (!member.present()) gone.push_back(peer);
+  }
+  return gone;
+}
+
 std::vector<std::string> Roster::Stale(absl::Time now) const {
   std::vector<const RosterMember*> gone;
   for (const auto& [peer, member] : members_) {
-    if (Gone(member)) gone.push_back(&member);
+    if (MayBeForgotten(member)) gone.push_back(&member);
   }
   std::stable_sort(gone.begin(), gone.end(), [](const RosterMember* a, const RosterMember* b) {
     return a->gone_since < b->gone_since;
@@ -310,7 +397,8 @@ absl::Time Roster::DeadlineOf(const RosterMember& member) const {
 
 std::vector<Roster::Death> Roster::Tick(absl::Time now) {
   // Ticks come every failure_timeout / 4. A much longer gap means that this process did not run,
-  // and what the peers sent meanwhile has not been read yet: the gap is nobody's silence.
+  // and that messages of peers have not been read yet: the gap must not count as silence of any
+  // peer.
   const absl::Duration gap = now - last_tick_;
   last_tick_ = now;
   deadline_.reset();
@@ -318,9 +406,12 @@ std::vector<Roster::Death> Roster::Tick(absl::Time now) {
     for (auto& [peer, member] : members_) {
       member.last_heard += gap;
       member.suspect_since += gap;
+      member.idle_since += gap;
     }
     grace_end_ += gap;
   }
+  SetAside(now);
+  nobody_comes_ = now >= last_joined_ + SetAsideAfter();
   std::vector<Death> deaths;
   if (in_grace(now)) return deaths;
   for (auto& [peer, member] : members_) {
@@ -366,6 +457,7 @@ v1::Member Roster::ToProto(const RosterMember& member) {
   out.set_state(std::string(MemberStateName(member.state)));
   out.set_has_state(member.has_state);
   out.set_version(member.version);
+  out.set_unreachable(member.unreachable);
   return out;
 }
 

@@ -9,26 +9,27 @@
 namespace atolld {
 namespace {
 
-// A message to one peer costs the coordinator some 50 microseconds: telling of changes takes it a
-// tenth of a core at most.
+// A message to one peer costs the coordinator about 50 microseconds, so telling changes takes at
+// most a tenth of a core.
 constexpr absl::Duration kPauseForEach = absl::Microseconds(500);
-constexpr int64_t kToldAtOnce = 4;  // so few cost nothing
+constexpr int64_t kToldAtOnce = 4;  // this few peers cost nothing
 
 bool Same(const v1::Offer& a, const v1::Offer& b) {
   return a.oldest_entry() == b.oldest_entry() && a.has_snapshot() == b.has_snapshot() &&
          a.snapshot_version() == b.snapshot_version();
 }
 
-// Nearly all move to a new version with each commit, and nobody acts on that before the seal.
+// Nearly all members move to a new version with each commit, and no peer acts on that before the
+// seal.
 bool Same(const v1::Member& told, const RosterMember& member, bool sealed) {
   return told.state() == MemberStateName(member.state) && told.address() == member.address &&
          told.region() == member.region && told.has_state() == member.has_state &&
-         told.has_offer() == member.offer.has_value() &&
+         told.unreachable() == member.unreachable && told.has_offer() == member.offer.has_value() &&
          (!member.offer || Same(told.offer(), *member.offer)) &&
          (!sealed || told.version() == member.version);
 }
 
-// `news` and `gone`, ascending, put into ascending members.
+// Merges `news` and `gone`, which are ascending, into ascending members.
 void Merge(const v1::RosterDelta& delta, v1::Roster* roster) {
   const std::set<absl::string_view> gone(delta.gone().begin(), delta.gone().end());
   v1::Roster merged;

@@ -1,14 +1,15 @@
-// RosterNews: what members are told of each other.
+// RosterNews: makes the messages that inform members about each other.
 //
-// On its Session a peer is told the roster whole once, and then what changes, in deltas that are
-// numbered (v1::RosterDelta). One delta is the same for all. Law: what has not changed is not sent;
-// whoever has been told the whole under some number and all deltas after it knows what Whole() says
-// under the newest number.
+// On each Session a peer is sent the whole roster once, and then the changes in numbered deltas
+// (v1::RosterDelta). A delta is the same for all peers. Law: what has not changed is not sent. A
+// peer that was sent the whole roster with some number and all deltas after it has the same roster
+// as Whole() with the newest number.
 //
-// A change is told at once where the last one was told long enough ago, else with all others of the
-// meantime: so that telling n peers of each other's coming costs n messages a delta and not n a
-// change. An eviction and a plan do not wait (Hurry): peers cut an evicted one's calls when they
-// hear of it, and do not believe a plan that names strangers. Pure; one thread.
+// A change is sent at once if the last one was sent long enough ago, and otherwise together with
+// all other changes in the meantime. When many peers join, each of the n members is then sent one
+// message a delta, not one a change. Changes are sent at once before a plan and after an eviction
+// (Hurry), because peers do not believe a plan that names unknown peers, and end an evicted peer's
+// calls when they learn of the eviction. Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -26,52 +27,54 @@
 
 namespace atolld {
 
-// What a peer makes of a delta: `roster`, which it has been told, is brought to the delta's number.
-// INVALID_ARGUMENT: it does not follow `roster`, or no honest coordinator says it; nothing has
-// changed then.
+// Applies a delta to the roster that a peer has received, and sets it to the delta's number. Fails
+// with INVALID_ARGUMENT, and changes nothing, if the delta's number does not follow that of
+// `roster`, or if no honest coordinator would send the delta.
 absl::Status Follow(const v1::RosterDelta& delta, v1::Roster* roster);
 
 class RosterNews {
  public:
   explicit RosterNews(absl::Duration failure_timeout) : failure_timeout_(failure_timeout) {}
 
-  // The roster may say something else than it did.
+  // Called when the roster may have changed.
   void NoteChange() { changed_ = true; }
-  // What has changed is told by the next Take, however short a time has passed.
+  // Makes the next Take due at once.
   void Hurry() { changed_ = hurry_ = true; }
-  // These keys, all of them, are refused by now: the next Take does not wait.
+  // Sets all keys that are refused now, and makes the next Take due at once.
   void SetRevoked(std::vector<v1::RevokedKey> keys);
-  // The next Take tells something even if nothing has changed: who is waited for is known by now.
+  // Makes the next Take due at once and return a message even if nothing has changed. Called when
+  // the run is sealed, so that peers learn which peers are waited for.
   void Insist() { changed_ = hurry_ = insist_ = true; }
 
   bool Due(absl::Time now) const { return changed_ && (hurry_ || now >= next_); }
-  // When Due() will be true; InfiniteFuture: nothing has changed.
+  // Returns when Due() will be true, or InfiniteFuture if nothing has changed.
   absl::Time NextDue() const { return changed_ ? next_ : absl::InfiniteFuture(); }
 
-  // It is Due(). Null: nothing has changed after all. `awaited`: as v1::Roster's. `sealed`: the run
-  // is, and by now it counts what version somebody holds.
+  // Returns the next delta, or null if nothing has changed after all. Requires Due(). `awaited` are
+  // the peers for which the run waits after the seal (v1::Roster.awaited). `sealed` is true if the
+  // run is sealed; a new version that a peer holds then counts as a change.
   RunOutput::Message Take(absl::Time now, const Roster& roster, bool sealed,
                           absl::Span<const std::string> awaited);
 
-  // For a Session that begins: what all others have been told up to now.
+  // Returns the roster that all other peers have been sent up to now, for a Session that begins.
   const RunOutput::Message& Whole();
 
  private:
   void Compare(const Roster& roster, bool sealed, v1::RosterDelta* delta);
 
   const absl::Duration failure_timeout_;
-  bool changed_ = false;  // perhaps, since the last Take
+  bool changed_ = false;  // true if the roster may have changed since the last Take
   bool hurry_ = false;
   bool insist_ = false;
   bool keys_changed_ = false;
   std::vector<v1::RevokedKey> revoked_;
   absl::Time next_ = absl::InfinitePast();
-  // As it has been told.
+  // What peers have been sent, up to the delta with this number.
   uint64_t number_ = 0;
   std::map<std::string, v1::Member> told_;
   std::set<std::string> awaited_;
   std::vector<v1::RevokedKey> told_revoked_;
-  RunOutput::Message whole_;  // null: to be made
+  RunOutput::Message whole_;  // Whole(); null if it must be made anew
 };
 
 }  // namespace atolld

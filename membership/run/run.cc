@@ -31,14 +31,13 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       training_(WithParties(settings_.round, *stored.spec), stored.started, stored.version() + 1,
                 stored.leases),
       exchanges_(settings_, ledger_, stored.judged),
-      masks_(*stored.spec, settings_.failure_timeout),
+      masks_(*stored.spec, settings_.failure_timeout, &exchanges_.judge()),
       ending_(settings_, stored.seal.has_value(), now),
       beginning_(settings_),
       workers_({ledger_, members_, training_, exchanges_, ending_, beginning_}),
       view_({ledger_, members_, training_, exchanges_, masks_, ending_, adoption_, beginning_}) {
-  // Of those who died in an exchange that the former coordinator did not live to end.
-  for (const auto& [peer, member] : members_.roster().members()) {
-    if (member.present()) continue;
+  // These peers may have died in an exchange that the former coordinator did not finish.
+  for (const std::string& peer : members_.roster().Gone()) {
     training_.TakeBack(peer);
     training_.DropAhead(peer);
   }
@@ -48,7 +47,7 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
 void Run::Advance(absl::Time now) {
   reason_.clear();
   lacks_reachable_ = false;
-  // All may end the phase that they belong to.
+  // Each of these may end its phase.
   if (!ledger_.seal()) AdvanceAdoption(now);
   if (view_.exchanging() && adoption_.empty() && !ledger_.seal()) {
     if (masks_.under_way()) FollowMasks(now, masks_.OnDeadline(now, members_, &out_));
@@ -67,7 +66,7 @@ void Run::Advance(absl::Time now) {
       return ending_.Advance(now, &ledger_, &members_, training_.round(), &out_, &reason_);
     case RunPhase::kExchanging:
       TrainAhead(now);
-      return Evaluate(now);  // who comes now begins with the next round
+      return Evaluate(now);  // a peer that comes now begins with the next round
     case RunPhase::kPaused:
       reason_ = absl::StrCat("an operator has paused it", Because(ledger_.control().reason));
       if (training_.round().started()) Evaluate(now);
@@ -88,7 +87,7 @@ RunOutput Run::Finish(absl::Time now) {
 
 absl::Time Run::NextWake(absl::Time now) const {
   absl::Time next = absl::InfiniteFuture();
-  // One that has passed and waits for something else hides no other.
+  // A time that has passed, while something else is waited for, must not hide another one.
   for (const absl::Time wake :
        {exchanges_.under_way() ? exchanges_.deadline() : training_.round().CloseDeadline(),
         masks_.Deadline(), members_.roster().NextDeadline(), members_.news().NextDue(),
@@ -105,7 +104,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
   v1::Hello hello = told;
   if (ledger_.OtherVersionZero(hello.version(), hello.header_digest())) hello.clear_has_state();
   const std::string& peer = hello.peer();
-  absl::Status admitted = members_.Admit(ledger_, hello);
+  absl::Status admitted = members_.Admit(ledger_, session, hello, &out_);
   if (admitted.ok() && ledger_.Ahead(hello.version())) admitted = adoption_.MayClaim(peer);
   if (!admitted.ok()) {
     out_.ends.push_back({session, admitted});
@@ -119,14 +118,14 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
     members_.ForgetWorkerTrouble(peer);
     beginning_.ForgetRefusal(peer);
   }
-  beginning_.Forget(peer);  // what it was asked may not have reached it
+  beginning_.Forget(peer);  // the request may not have reached it
   ending_.TakeBack(peer);
   if (ledger_.Outgrown(hello, joined.first_word)) {
-    OutgrowEpoch(now, hello.epoch());  // welcomes everybody
+    OutgrowEpoch(now, hello.epoch());  // this welcomes all peers
   } else {
     members_.SendTo(peer, ledger_.Welcome(), &out_);
   }
-  // To the others first: the whole roster says what they have been told.
+  // The others come first: the whole roster contains what they have been told.
   members_.SendRosterIfDue(now, ledger_.seal(), &out_);
   members_.SendRoster(peer, &out_);
   if (members_.roster().Find(peer)->draining) members_.SendDrain(peer, &out_);
@@ -162,7 +161,7 @@ RunOutput Run::OnMessage(absl::Time now, SessionId session, const v1::PeerMessag
 
 absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
                            const v1::PeerMessage& message) {
-  ExchangeRound* const exchange = exchanges_.current();
+  Ballot* const exchange = exchanges_.current();
   switch (message.message_case()) {
     case v1::PeerMessage::kWorkerReady:
       return workers_.OnReady(peer, message.worker_ready(), &out_);
@@ -181,6 +180,10 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       return OnMask(now, peer, message.mask());
     case v1::PeerMessage::kReducerUnreachable:
       if (exchange) Act(now, exchange->OnUnreachable(peer, message.reducer_unreachable()));
+      break;
+    case v1::PeerMessage::kReached:
+      if (members_.NoteReached(now, peer, message.reached(), &out_) && exchange)
+        Act(now, exchange->OnFoundUnreachable(message.reached().peer()));
       break;
     case v1::PeerMessage::kShardsHeld:
       if (exchange) exchange->OnShardsHeld(peer, message.shards_held());
@@ -211,7 +214,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       break;
     case v1::PeerMessage::kHeartbeat:
     case v1::PeerMessage::MESSAGE_NOT_SET:
-      break;  // a newer release's message: not for us
+      break;  // a newer release's message, which this one ignores
   }
   return absl::OkStatus();
 }
@@ -221,8 +224,8 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
   if (peer.empty()) return Finish(now);
   members_.NoteChange();
   adoption_.Broke(peer);
-  if (ledger_.seal() &&
-      !members_.Awaits(*ledger_.seal(), peer)) {  // the run is over, and it has what it came for
+  // The run is over, and the peer has the last state.
+  if (ledger_.seal() && !members_.Awaits(*ledger_.seal(), peer)) {
     members_.roster().Leave(now, peer, "the run is sealed");
     members_.Record(peer, &out_.update);
     out_.Say(absl::StrCat("peer ", peer, " left"));
@@ -235,20 +238,19 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
 
 RunOutput Run::OnProbed(absl::Time now, const RunOutput::Probe& probe, ProbeResult result) {
   const std::string& peer = probe.peer;
-  const bool answered = result == ProbeResult::kAnswered;
-  members_.NoteProbe(probe, result, &out_);
+  members_.NoteProbe(now, probe, result, &out_);
   if (result == ProbeResult::kRefused && members_.roster().Refused(now, peer)) {
-    out_.Say(
-        absl::StrCat("peer ", peer, " died: its session broke and its address refuses connections"),
-        Severity::kWarning);
+    out_.Say(absl::StrCat("peer ", peer, " died: ", members_.roster().Find(peer)->why),
+             Severity::kWarning);
     Gone(now, peer);
   }
+  const bool answered = result == ProbeResult::kAnswered;
   if (exchanges_.under_way()) Act(now, exchanges_.current()->OnProbed(peer, answered));
   return Finish(now);
 }
 
 RunOutput Run::OnTick(absl::Time now) {
-  for (const Roster::Death& death : members_.roster().Tick(now)) {
+  for (const auto& death : members_.Tick(now, ledger_, training_.round().started(), &out_)) {
     if (death.session != 0)
       out_.ends.push_back({death.session, absl::DeadlineExceededError(death.why)});
     out_.Say(absl::StrCat("peer ", death.peer, " died: ", death.why), Severity::kWarning);
@@ -272,6 +274,7 @@ void Run::Refuse(absl::Time now, const std::string& peer, const absl::Status& wh
 
 void Run::Gone(absl::Time now, const std::string& peer) {
   members_.Record(peer, &out_.update);
+  members_.ForgetReach(now, peer, &out_);
   beginning_.Forget(peer);
   ending_.TakeBack(peer);
   adoption_.Remove(peer);
@@ -279,7 +282,7 @@ void Run::Gone(absl::Time now, const std::string& peer) {
   training_.DropAhead(peer);
   if (Planted(PlantedBug::kLeaseReturnedEarly)) training_.TakeBack(peer);
   if (exchanges_.under_way() && exchanges_.current()->Contributes(peer)) {
-    // Its samples stay its own until the commit tells whether chunks of it were averaged.
+    // Its samples stay its own until the commit shows whether chunks of its update were averaged.
     Act(now, exchanges_.current()->OnLost({peer}));
   } else {
     training_.TakeBack(peer);
@@ -290,7 +293,7 @@ void Run::Gone(absl::Time now, const std::string& peer) {
 
 void Run::ForgetStale(absl::Time now) {
   for (const std::string& peer : members_.roster().Stale(now)) {
-    // An exchange has still to tell whether they are spent.
+    // An exchange must still decide whether they are spent.
     if (training_.leases().holds(peer)) continue;
     training_.round().Forget(peer);
     exchanges_.Forget(peer);
@@ -319,7 +322,7 @@ absl::StatusOr<RunOutput> Run::OnOrder(absl::Time now, const RunOrder& order) {
   if (order.reason.size() > kLongestReason) {
     return absl::InvalidArgumentError("the reason is longer than 256 bytes");
   }
-  // It goes into logs, a line each.
+  // It goes into logs, one line each.
   const std::string reason = absl::Utf8SafeCEscape(order.reason);
   const bool exchanging = view_.exchanging();
   absl::Status status;
@@ -343,7 +346,7 @@ absl::StatusOr<RunOutput> Run::OnOrder(absl::Time now, const RunOrder& order) {
       status = members_.Readmit(now, order.peer, &out_);
       break;
   }
-  if (!status.ok()) return status;  // and nothing has changed
+  if (!status.ok()) return status;  // nothing has changed
   return Finish(now);
 }
 
@@ -370,10 +373,10 @@ bool Run::GivesVersionZero(absl::Time now) {
 }
 
 absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState& initial) {
-  // Somebody else's stands; the Welcome has told it.
+  // Another peer's version 0 stands; the Welcome has told it.
   if (ledger_.genesis()) return absl::OkStatus();
   if (!adoption_.empty() || !beginning_.Takes(peer, initial)) {
-    // One stands elsewhere; should nobody tell it, this peer is asked again. Or another is asked.
+    // A version 0 exists elsewhere. If no peer tells it, this peer is asked again, or another one.
     beginning_.Forget(peer);
     return absl::OkStatus();
   }
@@ -411,7 +414,7 @@ void Run::OutgrowEpoch(absl::Time now, uint64_t heard) {
   }
 }
 
-// In a sealed run it repeats the seal, and who is waited for stands in the roster behind it.
+// In a sealed run this repeats the seal; the roster after it names the peers that are waited for.
 void Run::WelcomeAll() {
   members_.SendToAll(ledger_.Welcome(), &out_);
   if (ledger_.seal()) members_.news().Insist();
@@ -461,7 +464,7 @@ void Run::EndAdoption() {
   WelcomeAll();
 }
 
-// What a peer trains on that says Hello.
+// Adopts the training of a peer that says Hello.
 void Run::AdoptTraining(absl::Time now, const std::string& peer, HeldTraining held,
                         uint64_t version) {
   training_.Reach(held.samples, ledger_.only_recovered());
@@ -472,13 +475,13 @@ void Run::AdoptTraining(absl::Time now, const std::string& peer, HeldTraining he
   const bool taken = ledger_.spec().data().private_() && members_.MayBeTaken(peer, version);
   training_.round().trainer(peer).settled = settled || taken ? version + 1 : 0;
   if (settled || taken) held = held.WithoutUpdate();
-  // The update that is exchanged is gone, whatever it trains instead.
+  // The update in the exchange is gone, whatever the peer trains instead.
   if (contributes && training_.trains_ahead() && !held.offers) held = HeldTraining();
   if (training_.Resume(peer, held)) return;
   if (!contributes && training_.Resume(peer, held.WithoutUpdate())) return;
   if (contributes) {
-    // Its contribution is gone. Chunks of it may have been averaged: its samples stay its own until
-    // the commit tells.
+    // Its contribution is gone. Chunks of it may have been averaged, so its samples stay its own
+    // until the commit decides.
     Act(now, exchanges_.current()->OnLost({peer}));
   } else {
     training_.TakeBack(peer);
@@ -493,12 +496,12 @@ void Run::AdvanceTraining(absl::Time now) {
   Round& round = training_.round();
   const Roster& roster = members_.roster();
   const UpdateJudge& judge = exchanges_.judge();
-  // Those whose updates were refused or outsized again and again sit the round out, as far as the
-  // quorum is there without them.
+  // These peers sit the round out, as long as the quorum is present without them.
   for (const std::string& peer :
-       round.LeaveOut(roster, judge.Offenders(), judge.settings().least)) {
-    out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer,
-                          " is left out for what its updates were"),
+       round.LeaveOut(roster, exchanges_.NotAwaited(members_), judge.settings().least)) {
+    out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer, " is left out ",
+                          members_.CutOff(peer) ? "while it cannot reach the others"
+                                                : "for what its updates were"),
              Severity::kWarning);
   }
   const bool was_started = round.started();
@@ -514,7 +517,7 @@ void Run::AdvanceTraining(absl::Time now) {
   if (round.MayClose(now, roster) && !roster.in_grace(now)) BeginExchange(now);
 }
 
-// Whoever trains is told what to train next, where the mode says so and there will be a next one.
+// Tells training peers what to train next, if the mode allows it and there will be a next round.
 void Run::TrainAhead(absl::Time now) {
   const Round& round = training_.round();
   if (!training_.trains_ahead() || ledger_.control().paused() ||
@@ -541,14 +544,14 @@ void Run::GiveTraining(absl::Time now, const std::vector<std::string>& peers, bo
 
 absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
   Round& round = training_.round();
-  // For a round that has passed: the peer rebases and says it again for the current one, unless its
-  // update was for that entry alone.
+  // The update is for a past round. The peer rebases it and announces it again for the current one,
+  // unless it was for that entry alone.
   if (ready.version() < round.version()) training_.DropLate(peer, ready);
   if (!ledger_.genesis() || ledger_.seal() || ready.version() != round.version() ||
       !IsBaseTold(ledger_.spec(), ready) || !training_.Answers(peer, ready)) {
     return absl::OkStatus();
   }
-  const ExchangeRound* const exchange = exchanges_.current();
+  const Ballot* const exchange = exchanges_.current();
   if (exchange && exchange->Contributes(peer) && !exchange->Lost(peer)) return absl::OkStatus();
   if (!exchange && masks_.Holds(peer)) return absl::OkStatus();
   const absl::Status offered =
@@ -557,7 +560,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   const std::vector<v1::SampleRange> samples(ready.samples().begin(), ready.samples().end());
   training_.Reach(samples, ledger_.only_recovered());
   if (!training_.MayOffer(peer, samples)) {
-    // It was away, and its samples went to somebody else: they must not count twice.
+    // It was away, and another peer got its samples: they must not count twice.
     out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer,
                           " trained on samples that are no longer its own; it trains anew"),
              Severity::kWarning);
@@ -583,18 +586,18 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   return absl::OkStatus();
 }
 
-// Nothing can be made of it: the peer trains anew.
+// The update cannot be used, so the peer trains anew.
 void Run::DropUpdate(const std::string& peer, const std::string& why) {
   exchanges_.judge().NoteRefused(peer, why);
   out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ", peer,
                         " is not taken: ", why, "; it trains anew"),
            Severity::kWarning);
-  training_.Discard(peer);
+  training_.Discard(peer, /*refused=*/true);
 }
 
-// No offence: it was honest work, for a state that has gone.
+// This is not an offence: it was honest work for a state that has gone.
 void Run::DropOld(const std::string& peer, const v1::Ready& ready) {
-  members_.NoteSpeed(peer, ready);  // fewer steps the next time, with pace 'auto'
+  members_.NoteSpeed(peer, ready);  // it gets fewer steps the next time with pace 'auto'
   out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ", peer,
                         " has missed ", Counted(ready.age(), "commit"), ", and from ",
                         ledger_.spec().mode().age_cutoff(),
@@ -605,10 +608,10 @@ void Run::DropOld(const std::string& peer, const v1::Ready& ready) {
 
 void Run::BeginExchange(absl::Time now) {
   const Round& round = training_.round();
-  Exchanges::Candidates candidates = exchanges_.Choose(now, ledger_.spec(), round, &members_);
+  EntryAttempts::Candidates candidates = exchanges_.Choose(now, ledger_.spec(), round, &members_);
   for (const std::string& peer : candidates.outsized)
     DropUpdate(peer, "it is too long for any scale");
-  // Who trains anew is waited for.
+  // Peers that train anew are waited for.
   if (candidates.contributors.size() < round.quorum()) return;
   absl::Status begun = absl::OkStatus();
   if (masks_.on()) {
@@ -632,10 +635,11 @@ void Run::BeginExchange(absl::Time now) {
   }
 }
 
-// Of those whose updates have their masks. Their Readies have the roots of these by now.
+// Begins with the peers whose updates are masked. Their Readies contain the roots of these by now.
 void Run::BeginMasked(absl::Time now) {
   const Round& round = training_.round();
-  Exchanges::Candidates candidates = exchanges_.Choose(now, ledger_.spec(), round, &members_);
+  EntryAttempts::Candidates candidates =
+      exchanges_.Choose(now, ledger_.spec(), round, &members_, /*all=*/true);
   absl::Status begun = masks_.KeepMasked(round.quorum(), &candidates.contributors);
   if (begun.ok()) {
     begun =
@@ -667,7 +671,7 @@ void Run::FollowMasks(absl::Time now, MaskedSums::News news) {
     case MaskedSums::News::kRedo:
       return Act(now, exchanges_.current()->RedoAll());
     case MaskedSums::News::kUnmasked:
-      return exchanges_.Postpone(now);  // only now they can vote
+      return exchanges_.Postpone(now);  // they can vote only from now on
     case MaskedSums::News::kDiscarded:
       if (exchanges_.under_way()) GiveUpExchange(now);
       return;
@@ -676,13 +680,13 @@ void Run::FollowMasks(absl::Time now, MaskedSums::News news) {
 
 void Run::OnExchangeDeadline(absl::Time now) {
   if (masks_.VotesCount()) return Act(now, exchanges_.current()->OnDeadline());
-  if (masks_.frozen()) return;  // the steps that are left have deadlines of their own
+  if (masks_.frozen()) return;  // the remaining steps have deadlines of their own
   Act(now, exchanges_.current()->OnSumsMissing(masks_.WithoutSum(*exchanges_.current())));
 }
 
 absl::Status Run::OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote) {
   if (!exchanges_.under_way() || !masks_.VotesCount()) return absl::OkStatus();
-  ExchangeRound::Outcome outcome;
+  Ballot::Outcome outcome;
   const absl::Status status = exchanges_.current()->OnVote(peer, vote, &outcome);
   if (!status.ok()) return status;
   exchanges_.NoteVote(now, peer, vote);
@@ -695,16 +699,12 @@ absl::Status Run::OnVote(absl::Time now, const std::string& peer, const v1::Vote
 void Run::OnUpdateRefused(absl::Time now, const std::string& peer,
                           const v1::UpdateRefused& refused) {
   const uint64_t version = training_.round().version();
-  ExchangeRound* const exchange = exchanges_.current();
+  Ballot* const exchange = exchanges_.current();
   if (!exchange || refused.version() != version || refused.epoch() != ledger_.epoch()) return;
   const bool counts = exchanges_.judge().NoteReport(exchange->plan(), peer, refused);
   Act(now, exchange->OnRefused(peer, refused));
   if (!counts) return;
-  exchanges_.NoteRefused(refused.contributor());
-  out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ",
-                        refused.contributor(), " was refused where it was averaged: chunk ",
-                        refused.chunk(), ": ", refused.reason().substr(0, 200)),
-           Severity::kWarning);
+  exchanges_.NoteRefused(refused, &out_);
 }
 
 void Run::OnAuditReport(absl::Time now, const std::string& peer, const v1::AuditReport& report) {
@@ -715,17 +715,16 @@ void Run::OnAuditReport(absl::Time now, const std::string& peer, const v1::Audit
   if (exchanges_.under_way()) Act(now, exchanges_.current()->OnAuditReport(peer, report));
 }
 
-// Another process than the one that the exchange began with: what an aggregator had averaged is
-// gone. (Of a contributor its samples tell, unless its update was masked: those are in memory
-// alone.)
+// A new process has replaced the exchange's: all that an aggregator averaged is gone. (The samples
+// of a contributor show whether its update is gone; a masked update is kept only in memory.)
 void Run::LoseFromExchange(absl::Time now, const std::string& peer) {
-  ExchangeRound* const exchange = exchanges_.current();
+  Ballot* const exchange = exchanges_.current();
   if (!exchange || !exchange->TakesPart(peer)) return;
   if (exchange->Contributes(peer) && !masks_.on()) return;
   Act(now, exchange->OnLost({peer}));
 }
 
-void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
+void Run::Act(absl::Time now, const Ballot::Outcome& outcome) {
   const std::string prefix = absl::StrCat("round ", training_.round().version(), ": ");
   for (const std::string& error : outcome.errors) out_.Say(prefix + error, Severity::kError);
   for (const std::string& event : outcome.events) out_.Say(prefix + event, Severity::kWarning);
@@ -736,29 +735,29 @@ void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
   if (exchanges_.under_way()) exchanges_.SendAudits(members_, &out_);
 }
 
-void Run::Follow(absl::Time now, const ExchangeRound::Outcome& outcome) {
+void Run::Follow(absl::Time now, const Ballot::Outcome& outcome) {
   switch (outcome.verdict) {
-    case ExchangeRound::Verdict::kWait:
+    case Ballot::Verdict::kWait:
       return;
-    case ExchangeRound::Verdict::kAudit:
+    case Ballot::Verdict::kAudit:
       return exchanges_.NoteAudit(now);
-    case ExchangeRound::Verdict::kRevised:
+    case Ballot::Verdict::kRevised:
       return exchanges_.SendPlans(now, members_, &out_);
-    case ExchangeRound::Verdict::kCommit:
+    case Ballot::Verdict::kCommit:
       return Commit(now);
-    case ExchangeRound::Verdict::kGiveUp:
+    case Ballot::Verdict::kGiveUp:
       return GiveUpExchange(now);
   }
 }
 
 void Run::Commit(absl::Time now) {
   v1::EntryHeader header = exchanges_.Decide(ledger_, training_.leases(), members_.Parties());
-  const ExchangeRound& exchange = *exchanges_.last();
+  const Ballot& exchange = *exchanges_.last();
   if (settings_.sign_header) header.set_signature(settings_.sign_header(header));
   const absl::Status valid = ledger_.CheckCommit(header);
   if (!valid.ok()) {
     out_.Say(absl::StrCat("round ", training_.round().version(),
-                          ": the voters agreed on what is no valid entry: ", valid.message()),
+                          ": the voters agreed on an entry that is not valid: ", valid.message()),
              Severity::kError);
     GiveUpExchange(now);
     return;
@@ -769,8 +768,8 @@ void Run::Commit(absl::Time now) {
   const std::vector<std::string> included = training_.Settle(header, exchange.plan());
   for (const std::string& peer : exchange.voters()) {
     const RosterMember* member = members_.roster().Find(peer);
-    // It needs nothing but the header to step, so its next Train may follow at once. Whoever has
-    // not voted may have to fetch the entry first.
+    // It needs only the header to step, so its next Train may follow at once. A peer that has not
+    // voted may have to fetch the entry first.
     if (!exchange.Lost(peer) && member->connected() && member->present())
       members_.roster().SetState(peer, header.version());
   }
@@ -782,7 +781,7 @@ void Run::Commit(absl::Time now) {
   masks_.End(members_, &out_);
 }
 
-// A new epoch makes every key of the failed attempt stale, and its Welcome asks all for their
+// A new epoch makes every key of the failed attempt stale, and its Welcome asks all peers for their
 // contribution again.
 void Run::GiveUpExchange(absl::Time now) {
   for (const std::string& peer : exchanges_.GiveUp(now, version(), &members_, &out_)) {

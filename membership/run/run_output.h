@@ -1,7 +1,7 @@
-// What a Run is told and what it answers: its settings, what is stored of it and what an operator
-// asks; and, to every event, what is to be stored, sent and said.
+// The inputs and outputs of a Run. The inputs are its settings, its stored state, and operators'
+// orders; the outputs say, for every event, what must be stored, sent and reported.
 //
-// A RunUpdate is one durable transaction: all of it or nothing.
+// A RunUpdate is one durable transaction: either all of it is stored or nothing.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@
 
 namespace atolld {
 
-// What an operator has asked of the whole run. The values are stored: never renumber them.
+// An operator's order for the whole run. The values are stored: never renumber them.
 struct RunControl {
   enum class State { kGoing = 0, kPaused = 1, kStopping = 2 };
   State state = State::kGoing;
@@ -41,19 +41,20 @@ struct RunControl {
 };
 
 struct StoredRun {
-  std::optional<v1::RunSpec> spec;  // empty: a new store
+  std::optional<v1::RunSpec> spec;  // nullopt in a new store
   uint64_t epoch = 0;
-  bool started = false;  // the first round has begun once
+  bool started = false;  // true once the first round has begun
   RunControl control;
   std::optional<v1::Genesis> genesis;
-  HistoryCheckpoint checkpoint;           // whole
-  std::vector<HistoryGap> gaps;           // ascending
-  std::vector<v1::EntryHeader> headers;   // those after the checkpoint, ascending
-  std::optional<v1::EntryHeader> newest;  // of the checkpoint's version, where there are none
+  HistoryCheckpoint checkpoint;          // complete
+  std::vector<HistoryGap> gaps;          // in ascending order
+  std::vector<v1::EntryHeader> headers;  // the headers after the checkpoint, in ascending order
+  // If `headers` is empty, the header of the checkpoint's version.
+  std::optional<v1::EntryHeader> newest;
   LeaseRecords leases;
   std::vector<MemberRecord> members;
-  std::vector<v1::RoundRecord> rounds;            // ascending
-  std::vector<v1::EvaluationRecord> evaluations;  // ascending
+  std::vector<v1::RoundRecord> rounds;            // in ascending order
+  std::vector<v1::EvaluationRecord> evaluations;  // in ascending order
   std::optional<v1::Seal> seal;
   std::vector<TokenRecord> tokens;
   std::vector<CertificateRecord> certificates;
@@ -67,22 +68,25 @@ struct StoredRun {
 struct RunUpdate {
   std::optional<v1::RunSpec> spec;
   std::optional<uint64_t> epoch;
-  bool started = false;  // true: sets it
+  bool started = false;  // if true, sets StoredRun::started
   std::optional<RunControl> control;
   std::optional<v1::Genesis> genesis;
-  std::vector<v1::EntryHeader> headers;           // ascending, the next ones: one a commit
-  std::optional<HistoryGap> gap;                  // before those headers
-  std::optional<HistoryCheckpoint> checkpoint;    // renews the former (Renew)
-  std::optional<LeaseRecords> leases;             // replaces the former
+  // The next headers, in ascending order; each commit adds one.
+  std::vector<v1::EntryHeader> headers;
+  std::optional<HistoryGap> gap;  // the gap before `headers`
+  // Changes the stored one, see Renew in checkpoint.h.
+  std::optional<HistoryCheckpoint> checkpoint;
+  std::optional<LeaseRecords> leases;             // replaces the stored value
   std::vector<MemberRecord> members;              // inserted or replaced
-  std::vector<std::string> forgotten;             // members to remove, after those
-  std::vector<v1::RoundRecord> rounds;            // of the headers
+  std::vector<std::string> forgotten;             // members to remove, after `members`
+  std::vector<v1::RoundRecord> rounds;            // the rounds of `headers`
   std::vector<v1::EvaluationRecord> evaluations;  // inserted or replaced
   std::optional<v1::Seal> seal;
-  std::vector<TokenRecord> tokens;  // inserted or replaced, as the next
+  std::vector<TokenRecord> tokens;  // inserted or replaced, like `certificates`
   std::vector<CertificateRecord> certificates;
-  std::vector<std::string> purged;    // serials of tokens and certificates to remove, after those
-  std::optional<JudgeRecord> judged;  // replaces the former
+  // Serials of tokens and certificates to remove, after the changes above.
+  std::vector<std::string> purged;
+  std::optional<JudgeRecord> judged;  // replaces the stored value
 
   bool empty() const {
     return !spec && !epoch && !started && !control && !genesis && headers.empty() && !gap &&
@@ -92,7 +96,8 @@ struct RunUpdate {
   }
 };
 
-// That a life of the coordinator, kLifeBytes drawn at its start, has begun this epoch.
+// A claim that the coordinator process with this life has begun this epoch. A life is kLifeBytes
+// random bytes, which a coordinator draws at its start.
 struct EpochClaim {
   uint64_t epoch = 0;
   std::string life;
@@ -102,75 +107,85 @@ inline constexpr size_t kLifeBytes = 16;
 struct RunSettings {
   RoundSettings round;
   absl::Duration failure_timeout;
-  float weight_cap = 0;  // of an update's weight, in medians of its round; 0: none
+  // The cap of an update's weight, as a multiple of the median weight of its round; 0 if there is
+  // no cap.
+  float weight_cap = 0;
   PaceSettings pace;
   StopRule stop_when;
   PlanKind plan = PlanKind::kFlat;
   JudgeSettings judge;
-  // What the codecs make of so many values, at most; all of them together.
+  // Returns the greatest total size of this many values in the run's codecs.
   std::function<EncodedSize(uint64_t)> encoded_size = [](uint64_t values) {
     const double bytes = static_cast<double>(values) * sizeof(float);
     return EncodedSize{values, bytes, bytes};
   };
-  // 32 random bytes; needed where the run audits means.
+  // Returns 32 random bytes. Must be set if the run audits means.
   std::function<std::string()> draw_nonce;
-  std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
-  // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its
-  // arguments: genesis, version and digest of the header before). Tests have a history of their
-  // own.
+  std::vector<v1::Scalar> scalars;  // the outer rule's scalars, in ascending order by name
+  // The 32-byte digests of a header and of the genesis in the log's format, and the check that a
+  // header is a valid successor. The arguments of the check are the genesis, the version and digest
+  // of the previous header, and the header. They are functions so that tests can use a history of
+  // their own.
   std::function<std::string(const v1::EntryHeader&)> header_digest;
   std::function<std::string(const v1::Genesis&)> genesis_digest;
   std::function<absl::Status(const v1::Genesis&, uint64_t, const std::string&,
                              const v1::EntryHeader&)>
       check_header;
-  // A checkpoint is made when the history has grown by so many headers since the one before it.
+  // The number of headers after which a checkpoint is made.
   uint64_t checkpoint_every = 256;
-  std::function<std::string(const Digest&)> sign_checkpoint;  // null: the digest proves it
-  // By the run's history key; null: its history is unsigned.
+  // If null, the proof of a checkpoint is its digest.
+  std::function<std::string(const Digest&)> sign_checkpoint;
+  // Sign with the run's history key; null if the history is unsigned.
   std::function<std::string(const v1::EntryHeader&)> sign_header;
   std::function<std::string(const v1::Seal&)> sign_seal;
   std::function<std::string(const v1::Genesis&)> sign_genesis;
   std::function<std::string(const v1::Receipt&)> sign_receipt;
-  // Whether the run's history key has signed it; null as those above.
+  // Checks that the run's history key has signed the header; null if the history is unsigned.
   std::function<absl::Status(const v1::EntryHeader&)> check_signed;
-  // That an epoch was begun by the holder of that key; null as those above.
+  // Sign and check claims that the holder of the history key has begun an epoch; null if the
+  // history is unsigned.
   std::function<std::string(const EpochClaim&)> sign_epoch;
   std::function<bool(const EpochClaim&, const std::string& signature)> check_epoch;
-  // Of this process of the coordinator: 16 random bytes.
+  // 16 random bytes that identify this process of the coordinator.
   std::string life;
 };
 
-// What came of dialling a peer: it answered; nobody is there, or somebody else; or nothing came.
+// The result of dialling a peer. kRefused means that the connection was refused or that another
+// peer answered; kSilent means that nothing answered.
 enum class ProbeResult { kAnswered, kRefused, kSilent };
 
 struct RunOrder {
   enum class Verb { kPause, kResume, kStop, kDrain, kEvict, kReadmit };
   Verb verb = Verb::kPause;
-  std::string peer;    // of the last three
+  std::string peer;    // set for the last three verbs
   std::string reason;  // in the operator's words, at most 256 bytes
 };
 
-// It is carried out in this order: the certificates of those in `evicted` are revoked within the
-// update, and the update is made durable; then events are logged, sends are sent, ends end their
-// sessions, probes dial, and who has nothing more to do ends (`finished`). An output takes effect
-// as a whole before the next one does. The machines inside a Run append to one output, each list in
-// the order in which things were decided.
+// An output is carried out in this order. The certificates of the peers in `evicted` are revoked as
+// part of the update, and the update is made durable. Then the events are logged, the messages in
+// `sends` are sent, the sessions in `ends` are ended, and the peers in `probes` are dialled. If
+// `finished` is true, the coordinator then exits. All of an output takes effect before any of the
+// next one. The machines inside a Run append to one output, and each list is in the order of their
+// decisions.
 struct RunOutput {
-  // kRecord: what the run's rounds and evaluations tell an operator already; for the log alone.
+  // kRecord is only for the log, because operators already see the fact in the run's rounds and
+  // evaluations.
   enum class Severity { kRecord, kInfo, kWarning, kError };
-  // One message may be many sends': it is packed once.
+  // Several sends may share one message, which is then serialised only once.
   using Message = std::shared_ptr<const v1::CoordinatorMessage>;
   struct Send {
     SessionId session;
     Message message;
   };
-  struct End {  // finish the Session with this status, after the sends
+  // Tells the owner to finish the Session with this status, after the sends.
+  struct End {
     SessionId session;
     absl::Status status;
   };
-  struct Probe {  // dial it; tell OnProbed what came of it
+  // Tells the owner to dial the peer and to pass the result to OnProbed.
+  struct Probe {
     std::string peer;
-    std::string address;  // where nobody else may answer for it
+    std::string address;  // another peer that answers there counts as kRefused
   };
   struct Event {
     Severity severity;
@@ -181,9 +196,12 @@ struct RunOutput {
   std::vector<End> ends;
   std::vector<Probe> probes;
   std::vector<Event> events;
-  std::vector<std::string> evicted;  // by the run itself: their certificates are to be revoked
-  std::string notice;  // for the operator whose order this answers; empty: nothing to add
-  // Sealed, nobody alive lacks the last state, and everybody has left or had the time to.
+  // The peers that the run itself has evicted; their certificates must be revoked.
+  std::vector<std::string> evicted;
+  // A note for the operator whose order this output answers; empty if there is nothing to add.
+  std::string notice;
+  // True if the run is sealed, no live peer lacks the last state, and all peers have left or have
+  // had enough time to leave.
   bool finished = false;
 
   void Say(std::string line, Severity severity = Severity::kInfo) {

@@ -1,10 +1,13 @@
 #include "membership/run/stop_rule.h"
 
+#include <cmath>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/base/words.h"
+#include "membership/run/losses.h"
 
 namespace atolld {
 namespace {
@@ -12,14 +15,16 @@ namespace {
 struct Best {
   double loss = std::numeric_limits<double>::infinity();
   uint64_t version = 0;
-  uint32_t since = 0;  // evaluations after it
+  uint32_t since = 0;  // the evaluations after it
 };
 
 Best BestOf(absl::Span<const v1::EvaluationRecord> evaluations) {
   Best best;
   for (const v1::EvaluationRecord& evaluation : evaluations) {
+    const std::optional<double> loss = EvaluatedLoss(evaluation);
+    if (!loss) continue;
     ++best.since;
-    if (evaluation.loss() < best.loss) best = {evaluation.loss(), evaluation.version(), 0};
+    if (*loss < best.loss) best = {*loss, evaluation.version(), 0};
   }
   return best;
 }
@@ -34,8 +39,12 @@ std::string WhyEnough(const StopRule& rule, absl::Span<const v1::EvaluationRecor
                            best.loss, rule.loss_below);
   }
   if (rule.no_improvement > 0 && best.since >= rule.no_improvement) {
-    return absl::StrCat(Counted(best.since, "evaluation"), " in a row found no lower loss than ",
-                        absl::StrFormat("%.4f", best.loss), " of version ", best.version);
+    const std::string counted = Counted(best.since, "evaluation");
+    if (!std::isfinite(best.loss)) {
+      return absl::StrCat(counted, " in a row found no loss that is a number");
+    }
+    return absl::StrCat(counted, " in a row found no lower loss than ", LossText(best.loss),
+                        " of version ", best.version);
   }
   if (rule.tokens > 0 && tokens >= rule.tokens) {
     return absl::StrCat(tokens, " tokens are trained on, of ", rule.tokens);

@@ -1,9 +1,10 @@
-// What a run knows of one peer's training, and how its rounds go.
+// What a run knows about one peer's training (TrainingState), and the settings of its rounds.
 //
-// Where the run's mode has a pipeline (membership/history/run_mode.h) a peer whose update stands
-// trains beside it for the entry after the round's: *ahead*. It is given that training as early as
-// its own for the round, so that it need not ask for it once it is ready. It holds at most one
-// update that is offered and one training, or one training and one that waits. Plain data.
+// If the run's mode has a pipeline (membership/history/run_mode.h), a peer whose update is ready
+// continues to train for the entry after the round's; this is called training *ahead*. It is given
+// that training together with its training for the round, so that it need not ask for it when it is
+// ready. A peer has at most one offered update and one current training, or one current training
+// and one that has not begun. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -20,41 +21,64 @@ namespace atolld {
 enum class Activity { kIdle, kTraining, kReady };
 
 struct AheadTraining {
-  bool waits = false;                 // until its peer is ready: it has not begun
-  std::optional<absl::Time> started;  // as TrainingState::train_started
-  uint64_t number = 0;                // as TrainingState::train_number
-  double rounds = 1;                  // as TrainingState::rounds
+  // True while the training has not begun, because the peer is not ready.
+  bool waits = false;
+  std::optional<absl::Time> started;  // see TrainingState::train_started
+  uint64_t number = 0;                // see TrainingState::train_number
+  double rounds = 1;                  // see TrainingState::rounds
 };
+
+// A peer that sends this many Hellos during one training has a line that lets nothing else through,
+// so it is no longer waited for.
+inline constexpr int kMostHellos = 3;
 
 struct TrainingState {
   bool worker_ready = false;
-  // Its worker was lost in the round for this version, and may be back within it; 0: in none.
+  // The version of the round in which the peer's worker was lost if it may still return; 0
+  // otherwise.
   uint64_t worker_lost_in = 0;
   Activity activity = Activity::kIdle;
-  // Its Train was sent then; nothing: it was training before this process knew of it.
+  // When the peer's Train was sent; nullopt if the peer was training before this process knew of
+  // it.
   std::optional<absl::Time> train_started;
-  absl::Duration ready_after;  // the last time: from its Train to its Ready; 0: unknown
-  bool resumed = false;  // so that its time is what its Ready tells, not what was measured here
-  uint64_t discarded_in = 0;  // the version for which its update was not taken
-  uint64_t began_for = 0;     // the version whose round its training began in
-  uint64_t settled = 0;       // Readys up to this version say again what an entry has settled
-  uint64_t train_number = 0;  // of its Train; 0: not known, since it said Hello after it
-  // So much of a round's training it was told: that of several where its update is dropped, of a
-  // part where its speed is to be measured.
+  absl::Duration ready_after;  // the time from the peer's last Train to its Ready; 0 if unknown
+  // True if the time that the peer's Ready reports counts instead of the time that the coordinator
+  // measures.
+  bool resumed = false;
+  // The version whose entry did not accept the peer's update; 0 if none.
+  uint64_t discarded_in = 0;
+  // True if the update itself was the reason; the peer's next Train must then say so.
+  bool refused = false;
+  // The version of the round in which the training began.
+  uint64_t began_for = 0;
+  // The number of Hellos with which the peer continued this training.
+  int hellos = 0;
+  // The peer's updates up to this version are settled by entries; a Ready for one of them is a
+  // repetition.
+  uint64_t settled = 0;
+  // The number of the peer's Train; 0 if it is unknown because the peer has sent a Hello since.
+  uint64_t train_number = 0;
+  // How much the peer was ordered to train, in rounds: more than 1 if its updates are dropped, and
+  // less than 1 if it only measures its speed.
   double rounds = 1;
-  v1::Ready ready;  // while kReady
-  // Its update stands. Also while kTraining, where it is to say so again.
+  v1::Ready ready;  // valid in kReady
+  // True if the peer's update is ready. It is also true in kTraining if the peer must announce the
+  // update again.
   bool offers = false;
-  std::optional<AheadTraining> ahead;  // beside the update that it offers
+  std::optional<AheadTraining> ahead;  // the training for the next entry
 };
 
-// What a peer that says Hello trains on, or has trained on.
+// The training and the update that a peer has when it sends a Hello.
 struct HeldTraining {
-  std::vector<v1::SampleRange> samples;  // of what it offers or else trains; empty: it is idle
-  std::vector<v1::SampleRange> ahead;    // of what it trains beside an update that it offers
-  bool trains = false;                   // with private data it says no more than that
+  // The samples of the update that the peer offers or, if there is none, of its training; empty if
+  // the peer is idle.
+  std::vector<v1::SampleRange> samples;
+  // The samples of the peer's training if it also offers an update.
+  std::vector<v1::SampleRange> ahead;
+  // With private data the peer reports only these two values and no samples.
+  bool trains = false;
   bool trains_ahead = false;
-  bool offers = false;  // it offers an update
+  bool offers = false;  // true if the peer offers an update
 
   explicit HeldTraining(const v1::Hello& hello)
       : samples(hello.samples().begin(), hello.samples().end()),
@@ -64,7 +88,7 @@ struct HeldTraining {
         offers(hello.offers()) {}
   HeldTraining() = default;
 
-  // What is left of it once its update is settled.
+  // Returns the training that is left once the peer's update is settled.
   HeldTraining WithoutUpdate() const {
     HeldTraining left;
     left.samples = ahead;
@@ -74,17 +98,21 @@ struct HeldTraining {
 };
 
 struct RoundSettings {
-  uint32_t peers = 1;                // trainers that the first round waits for
-  uint32_t quorum = 1;               // fewest that may commit
-  bool private_data = false;         // nothing is leased
-  Participation participation = {};  // who is drawn, and whose updates are dropped
-  bool trains_ahead = false;         // whose update stands trains on
-  bool one_entry = false;            // an update is for one entry alone: dropped where that passes
-  bool async = false;                // nobody is waited for
-  bool waits = false;                // for stragglers, until they are dead; not with async
+  uint32_t peers = 1;         // the number of trainers that the first round waits for
+  uint32_t quorum = 1;        // the fewest updates that may be committed
+  bool private_data = false;  // true if nothing is leased
+  // Decides which peers are drawn and which updates are dropped.
+  Participation participation = {};
+  // True if a peer trains on once its update is ready.
+  bool trains_ahead = false;
+  // True if an update can be used for one entry only, and is dropped if it misses that entry.
+  bool one_entry = false;
+  bool async = false;  // true if a round waits for no peer
+  // True if a round waits for stragglers until they are dead; must be false with `async`.
+  bool waits = false;
 };
 
-// What these are with what the run's spec says of its parties and its mode.
+// Returns the settings, completed with the values for parties and mode from the run's spec.
 RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec);
 
 }  // namespace atolld

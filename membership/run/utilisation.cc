@@ -7,7 +7,7 @@
 namespace atolld {
 namespace {
 
-// Sums over all peers of a run stay numbers.
+// A bound that keeps sums over all peers of a run from overflowing.
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
 
 }  // namespace

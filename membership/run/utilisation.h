@@ -1,4 +1,5 @@
-// How well a run's workers are used, by what its peers say of themselves. Pure; any thread.
+// Computes how well a run's workers are used, from the figures that its peers report. Pure. May be
+// called from any thread.
 #pragma once
 
 #include <optional>
@@ -8,17 +9,18 @@
 
 namespace atolld {
 
-// Nothing where the peer has not told it (an update of a run's or a peer's first round has no time
-// before it), or where what it told makes no sense.
+// Returns nullopt if the peer has not reported its utilisation, or if its figures are invalid. A
+// peer reports none with its first update, because there is no time before it to measure.
 std::optional<v1::Utilisation> UtilisationOf(const v1::Ready& ready);
 
-// To sums over several peers.
+// Adds the figures of `more` to the sums over several peers.
 void AddUtilisation(const v1::Utilisation& more, v1::Utilisation* sum);
 
-// The share of the time in which workers trained, 0-1. Nothing where it is not known.
+// Returns the share of the time in which workers trained, 0-1, or nullopt if unknown.
 std::optional<double> TrainedShare(const v1::Utilisation& utilisation);
 
-// The share of the bytes that passed while workers trained, 0-1. Nothing where none passed.
+// Returns the share of the bytes that were sent while workers trained, 0-1, or nullopt if no bytes
+// were sent.
 std::optional<double> HiddenShare(const v1::Utilisation& utilisation);
 
 }  // namespace atolld

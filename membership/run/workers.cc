@@ -32,7 +32,8 @@ absl::Status Workers::OnReady(const std::string& peer, const v1::WorkerReady& wo
   return absl::OkStatus();
 }
 
-// A member whose worker trains something else still holds the replica: it is told nothing to train.
+// A member whose worker trains something else still holds the replica, but is given nothing to
+// train.
 bool Workers::Fits(const std::string& peer, const v1::Genesis& genesis, RunOutput* out) {
   const absl::Status fits = CheckWorker(genesis, *run_.members.info(peer).worker);
   if (fits.ok()) return true;
@@ -49,7 +50,7 @@ void Workers::OnLost(const std::string& peer, const v1::WorkerLost& lost, RunOut
   if (lost.bad_update()) run_.exchanges.judge().NoteRefused(peer, why);
   run_.members.NoteWorkerLost(peer, lost, trainer.worker_ready, out);
   Lose(peer);
-  // Nobody knows when its owner lets it train again, so no round waits for it.
+  // It is unknown when its owner lets it train again, so no round waits for it.
   if (lost.by_owner()) trainer.worker_lost_in = 0;
 }
 

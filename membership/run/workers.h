@@ -1,9 +1,8 @@
-// Workers: what becomes of a peer whose worker is ready, or is lost, or trains something else than
-// the run.
+// Workers: handles the events of a peer's worker: it is ready, it is lost, or it trains something
+// other than the run.
 //
-// It has no state of its own: a worker is known to those who count on it, the members, the round,
-// evaluations and the making of version 0, and this is where all of them hear of it. Pure; one
-// thread.
+// It has no state of its own. The members, the round, evaluations and the making of version 0 each
+// keep data about workers; this class informs all of them of changes. Pure. Used by one thread.
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@
 #include "atoll/v1/run.pb.h"
 #include "membership/run/beginning.h"
 #include "membership/run/ending.h"
-#include "membership/run/exchanges.h"
+#include "membership/run/entry_attempts.h"
 #include "membership/run/ledger.h"
 #include "membership/run/members.h"
 #include "membership/run/run_output.h"
@@ -27,18 +26,20 @@ class Workers {
     const Ledger& ledger;
     Members& members;
     Training& training;
-    Exchanges& exchanges;
+    EntryAttempts& exchanges;
     Ending& ending;
     Beginning& beginning;
   };
 
-  // They outlive it.
+  // The machines must outlive this object.
   explicit Workers(const Machines& machines) : run_(machines) {}
 
-  // INVALID_ARGUMENT: an aggregator has none, or what it tells of its model makes no sense.
+  // Fails with INVALID_ARGUMENT if the peer is an aggregator, which has no worker, or if its
+  // description of its model is invalid.
   absl::Status OnReady(const std::string& peer, const v1::WorkerReady& worker, RunOutput* out);
   void OnLost(const std::string& peer, const v1::WorkerLost& lost, RunOutput* out);
-  // There is a version 0: those that were ready before it may not fit it.
+  // Called when version 0 is accepted. Rejects the workers that were ready before but do not fit
+  // it.
   void OnGenesis(const v1::Genesis& genesis, RunOutput* out);
 
  private:

@@ -30,15 +30,17 @@ std::string LittleEndian(uint64_t value) {
 constexpr char kRight[] = "right";
 constexpr char kWrong[] = "wrong";
 
-// Whoever averages little has a slow line, and everybody waits for the last auditor. It has at
-// least this part of an equal share all the same: or two fast ones could lie for each other.
-constexpr uint64_t kLeastOfShare = 4;  // a fourth
+// A peer that averages little has a slow line, and all wait for the last auditor. It nevertheless
+// gets at least this part of an equal share, because otherwise two fast peers could lie for each
+// other.
+constexpr uint64_t kLeastOfShare = 4;  // a quarter
 
 std::string Hex(const std::string& digest) {
   return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
 }
 
-// Of those who may audit: the chunks that they average, as reducers and as relays.
+// Returns, for each possible auditor, the number of chunks that it averages as reducer and as
+// relay.
 std::map<std::string, uint64_t> Strengths(const v1::Plan& plan,
                                           const std::set<std::string>& auditors) {
   std::map<std::string, uint64_t> averaged;
@@ -95,7 +97,8 @@ AuditDraw::AuditDraw(absl::string_view previous_header_digest, absl::string_view
                      absl::string_view nonce)
     : seed_(absl::StrCat(kAuditDomain, previous_header_digest, payload_digest, nonce)) {}
 
-// Block i of the stream is SHA-256(seed || i as u64 LE); numbers are its bytes by eights, LE.
+// Block i of the stream is SHA-256(seed || i as u64 LE). Its bytes are read as numbers of eight
+// bytes each, LE.
 uint64_t AuditDraw::Next() {
   if (left_.empty()) left_ = Sha256Bytes(absl::StrCat(seed_, LittleEndian(block_++)));
   uint64_t number = 0;
@@ -108,7 +111,7 @@ uint64_t AuditDraw::Next() {
 
 std::vector<uint32_t> AuditDraw::Chunks(uint32_t chunks, float share) {
   std::vector<uint32_t> drawn;
-  // share x 2^64, exact.
+  // This is share x 2^64, which is exact.
   const double bound = std::ldexp(static_cast<double>(share), 64);
   for (uint32_t c = 0; c < chunks && share > 0; ++c) {
     const uint64_t number = Next();
@@ -119,7 +122,7 @@ std::vector<uint32_t> AuditDraw::Chunks(uint32_t chunks, float share) {
 
 std::string AuditDraw::Auditor(const std::map<std::string, uint64_t>& strengths) {
   std::vector<std::string> idlest;
-  // Load with one more / strength, over a common denominator.
+  // Compares the loads with one more chunk, divided by strength, over a common denominator.
   const auto before = [&](const std::string& a, const std::string& b) {
     return (load_[a] + 1) * strengths.at(b) < (load_[b] + 1) * strengths.at(a);
   };
@@ -153,7 +156,7 @@ AuditJudge::AuditJudge(Terms terms, const v1::Plan& plan, const v1::Vote& agreem
     if (SetOfChunk(agreement.records(), number).partials_size() > 0) {
       for (const v1::Relay& relay : plan.shards(shard).relays()) chunk.relays.insert(relay.peer());
     }
-    // Beside a holder the reducer is gone, and its inputs with it.
+    // If there is a holder, the reducer is gone, and its inputs with it.
     chunk.held = !plan.shards(shard).holder().empty();
     chunk.closed = chunk.held;
     if (chunk.closed) continue;
@@ -161,7 +164,7 @@ AuditJudge::AuditJudge(Terms terms, const v1::Plan& plan, const v1::Vote& agreem
     for (const std::string& peer : Candidates(chunk)) candidates[peer] = strengths.at(peer);
     const std::string auditor = draw_.Auditor(candidates);
     if (auditor.empty()) {
-      chunks_.erase(number);  // one alone has nobody to lie to
+      chunks_.erase(number);  // a reducer that is alone has no peer to lie to
     } else {
       Ask(number, auditor);
     }
@@ -286,7 +289,7 @@ void AuditJudge::JudgeChunk(uint32_t number, const Chunk& chunk, Result* result)
   std::set<std::string> right;
   std::set<std::string> wrong;
   std::set<std::string> unknown;
-  std::map<std::string, size_t> computed;  // digests of other means
+  std::map<std::string, size_t> computed;  // the digests of other means
   std::string found;
   std::string reason;
   for (const auto& [auditor, verdict] : chunk.verdicts) {
@@ -308,10 +311,10 @@ void AuditJudge::JudgeChunk(uint32_t number, const Chunk& chunk, Result* result)
   const bool one_mean = computed.size() == 1;
   const bool proved = wrong.size() >= 2 && right.empty() && one_mean && chunk.relays.empty();
   if (proved || (!wrong.empty() && Planted(PlantedBug::kAccuserBelieved))) {
-    result->liars[chunk.reducer] = absl::StrCat(
-        "its mean of chunk ", number, " of version ", order_.version(), " has digest ", Hex(found),
-        "..., from the signed inputs follows ", Hex(computed.begin()->first), "..., as ",
-        absl::StrJoin(wrong, ", "), " computed");
+    result->liars[chunk.reducer] =
+        absl::StrCat("its mean of chunk ", number, " of version ", order_.version(), " has digest ",
+                     Hex(found), "..., the signed inputs give ", Hex(computed.begin()->first),
+                     "..., as ", absl::StrJoin(wrong, ", "), " computed");
     return;
   }
   if (right.size() >= 2 && right.size() > wrong.size()) {

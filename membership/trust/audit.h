@@ -1,5 +1,6 @@
-// The audit of an entry that its voters have agreed on, before it is committed: which chunks are
-// recomputed and by whom (AuditDraw), and what follows from what the auditors say (AuditJudge).
+// The audit of an entry, between the agreement of its voters and the commit. AuditDraw draws the
+// chunks that are recomputed and their auditors; AuditJudge decides what follows from the auditors'
+// reports.
 #pragma once
 
 #include <cstddef>
@@ -14,37 +15,42 @@
 
 namespace atolld {
 
-// Of a peer's or an operator's words in the log.
+// The most bytes of a text from a peer or an operator that are logged.
 inline constexpr size_t kLongestReason = 256;
 
-// As they travel: in messages that a Session takes, however many chunks were drawn. One order may
-// follow another, and so may reports. A verdict's reason is cut to kLongestReason. None for no
-// chunks, no verdicts.
+// Divide an order or a report with any number of chunks into messages that a Session accepts. Their
+// receivers accept several orders or reports in a row. The reason of a verdict is cut to
+// kLongestReason. The result is empty if there are no chunks or no verdicts.
 inline constexpr int kMostChunksAnOrder = 65536;
 inline constexpr int kMostVerdictsAReport = 1024;
 std::vector<v1::Audit> InPages(const v1::Audit& order);
 std::vector<v1::AuditReport> InPages(const v1::AuditReport& report);
 
-// AuditDraw: which chunks of an entry are recomputed before it is committed, and by whom.
+// AuditDraw: draws the chunks of an entry that are recomputed before the commit, and the auditors
+// that recompute them.
 //
-// The draw depends on the header before, the payload that was voted for, and a nonce that the plan
-// had committed to by its hash: whoever averages cannot know the nonce, and whoever knows it can no
-// longer change it. With the header of the entry anybody can draw again. Pure; any thread.
+// The draw depends on the previous header, the payload that was voted for, and a nonce to which the
+// plan committed by its hash. The peers that average cannot know the nonce in advance, and the
+// coordinator cannot change it after it made the plan. Anyone that has the entry's header can
+// repeat the draw. Pure. May be called from any thread.
 
-// What a plan says of a nonce before it is told: SHA-256.
+// Returns the SHA-256 of the nonce. A plan has it, so that the coordinator cannot change the nonce
+// later.
 std::string AuditCommitment(absl::string_view nonce);
 
 class AuditDraw {
  public:
-  // Digests of 32 bytes: of the header before, and of the payload.
+  // Both digests have 32 bytes.
   AuditDraw(absl::string_view previous_header_digest, absl::string_view payload_digest,
             absl::string_view nonce);
 
-  // Of `chunks` each with this probability, whatever comes of the others. Ascending.
+  // Draws each of `chunks` chunks independently with the probability `share`, and returns those
+  // drawn, ascending.
   std::vector<uint32_t> Chunks(uint32_t chunks, float share);
 
-  // One of those that have the least to do for their strength, above 0, which then has one more;
-  // empty: there is nobody.
+  // Draws one of the auditors with the least work in proportion to their strength, and adds one
+  // chunk to its work. `strengths` has each auditor's strength, which is above 0. Returns an empty
+  // string if there is no auditor.
   std::string Auditor(const std::map<std::string, uint64_t>& strengths);
 
  private:
@@ -52,28 +58,30 @@ class AuditDraw {
 
   const std::string seed_;
   uint64_t block_ = 0;
-  std::string left_;  // of the block
+  std::string left_;  // the unused rest of the current block
   std::map<std::string, uint64_t> load_;
 };
 
 // -----------------------------------------------------------------------------------------------
-// AuditJudge: the judgement of one agreed entry: who recomputes which chunks, what they say, and
-// what follows from it.
+// AuditJudge: judges one agreed entry. It decides which auditors recompute which chunks, collects
+// their reports, and decides what follows from them.
 //
-// A chunk that one auditor calls right is right. If it says anything else, everybody else who can
-// is asked, and the accounts are held against each other:
+// A chunk is first recomputed by one auditor. If that auditor reports that the chunk is right, it
+// counts as right. After any other report, every other auditor that can recompute the chunk is
+// asked, and their results are compared:
 //
-//   two or more recomputed another mean, the same one, and nobody the one that was voted for:
-//     its reducer has lied
-//   fewer recomputed another mean than the one that was voted for, which two or more did:
-//     the accusers are suspected, the mean stands
-//   otherwise, or if the reducer gives out no inputs that match their roots: reducer and accusers
-//     are suspected, and the reducer's shards are to be redone elsewhere
+// - If two or more auditors computed the same mean, which is not the one that was voted for, and
+//   no auditor computed that one, the chunk's reducer has lied.
+// - If two or more auditors computed the mean that was voted for, and fewer computed another, the
+//   accusers are suspected and the mean stays.
+// - Otherwise, or if the reducer gives out no inputs that match their roots, reducer and accusers
+//   are suspected, and other peers must redo the reducer's shards.
 //
-// In a chunk that came through relays nobody can tell the reducer's lie from a relay's: all of them
-// are suspected instead. Whoever died is not accused; but what the dead averaged and nobody called
-// right is to be redone, or a lie would need no more than to leave in time. What silent auditors
-// left open stands. Pure; one thread.
+// If a chunk passed through relays, a lie of its reducer cannot be distinguished from a lie of a
+// relay, so all of them are suspected instead. A peer that is gone is not accused. But if no
+// auditor reported its chunk as right, the chunk must be redone, because otherwise a liar would
+// only need to leave in time. If no auditor answers for a chunk, the chunk counts as right. Pure.
+// Used by one thread.
 
 class AuditJudge {
  public:
@@ -81,41 +89,49 @@ class AuditJudge {
     std::string previous_header_digest;
     std::string nonce;
     float share = 0;
-    std::set<std::string> auditors;  // who may be: they hold the payload
+    // The peers that may audit, because they hold the payload.
+    std::set<std::string> auditors;
   };
   struct Result {
-    std::map<std::string, std::string> liars;     // reducers, with the evidence
-    std::map<std::string, std::string> suspects;  // and why
-    std::set<std::string> accusers;               // of the suspects: not to be believed again
-    std::set<std::string> redo;                   // reducers whose shards are to be redone
-    std::vector<std::string> events;              // for people
+    std::map<std::string, std::string> liars;     // reducers, each with the evidence
+    std::map<std::string, std::string> suspects;  // the suspects, each with the reason
+    // The suspects that may not audit again in this exchange.
+    std::set<std::string> accusers;
+    std::set<std::string> redo;       // the reducers with shards that must be redone
+    std::vector<std::string> events;  // messages for people
   };
 
   AuditJudge(Terms terms, const v1::Plan& plan, const v1::Vote& agreement);
 
-  // What each auditor is to be told and has not been yet.
+  // Returns each auditor's orders that it has not been sent yet.
   std::map<std::string, v1::Audit> TakeOrders();
-  // All that it has been told and has not answered; no chunks: nothing.
+  // Returns the order with all chunks that the auditor was asked about and has not answered. It has
+  // no chunks if everything is answered.
   v1::Audit OrderOf(const std::string& auditor) const;
 
-  // What was not asked for, or was answered before, does nothing.
+  // Takes a report. Ignores chunks about which the auditor was not asked, or which it has answered
+  // before.
   void OnReport(const std::string& auditor, const v1::AuditReport& report);
   void OnLost(const std::string& peer);
-  // False: waiting on is of no use; it is complete now.
+  // Called at the deadline. At the first one, asks all other auditors about open chunks. Returns
+  // false if there are none to ask, so that the audit is complete.
   bool OnDeadline();
 
   bool complete() const;
-  bool disputed() const;  // of some chunk everybody was asked
-  Result Judge() const;   // of what has been said so far
+  // True if there is a chunk about which every auditor was asked.
+  bool disputed() const;
+  Result Judge() const;  // judges the reports that have arrived so far
 
  private:
   struct Chunk {
     std::string reducer;
-    std::set<std::string> relays;                      // that could have had a part in it
-    std::set<std::string> asked;                       // and not answered
+    // The relays that may have contributed to the chunk.
+    std::set<std::string> relays;
+    std::set<std::string> asked;  // the auditors that were asked and have not answered
     std::map<std::string, v1::ChunkVerdict> verdicts;  // by auditor
-    bool held = false;                                 // its reducer is gone, another gives it
-    bool disputed = false;                             // everybody was asked
+    // True if the reducer is gone and a holder serves the chunk instead.
+    bool held = false;
+    bool disputed = false;  // true if every auditor was asked
     bool closed = false;
   };
 
@@ -124,16 +140,18 @@ class AuditJudge {
   void AskAll(uint32_t number);
   void CloseIfDone(Chunk* chunk);
   void JudgeChunk(uint32_t number, const Chunk& chunk, Result* result) const;
-  std::set<std::string> Gone(const Chunk& chunk) const;  // of those that averaged it
+  // The peers that averaged the chunk and are gone.
+  std::set<std::string> Gone(const Chunk& chunk) const;
 
   const Terms terms_;
-  v1::Audit order_;  // without chunks
+  v1::Audit order_;  // the common part of all orders, without chunks
   AuditDraw draw_;
-  std::set<std::string> auditors_;  // that are there
+  std::set<std::string> auditors_;  // the auditors that are connected
   std::set<std::string> lost_;
   std::map<uint32_t, Chunk> chunks_;
-  std::map<std::string, std::set<uint32_t>> orders_;  // not taken yet
-  bool late_ = false;                                 // a deadline has passed
+  // The chunks of each auditor's order that were not taken yet.
+  std::map<std::string, std::set<uint32_t>> orders_;
+  bool late_ = false;  // true if a deadline has passed
 };
 
 }  // namespace atolld

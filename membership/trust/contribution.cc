@@ -21,37 +21,41 @@ std::string U64(uint64_t value) {
   return bytes;
 }
 
-// Lengths and numbers as u64, little-endian.
+// Lengths and numbers are u64, little-endian.
 std::string Statement(const std::string& run_id, uint64_t version, const std::string& peer,
                       const std::string& root) {
   return absl::StrCat(U64(run_id.size()), run_id, U64(version), U64(peer.size()), peer, root);
 }
 
-// Weight lost per missed commit (docs/protocol.md: a contributor that is left out).
+// The weight lost per missed commit (docs/protocol.md: a contributor that is left out).
 constexpr double kStaleness = 0.25;
 
-// Of F, in nats.
+// The bounds of F, in nats.
 constexpr double kLeastLoss = 0x1p-20;
 constexpr double kLargestLoss = 64;
 
-// As a header takes it: above 0 and finite.
+// Returns the weight as a header stores it: above 0 and finite.
 float HeldWeight(double weight) {
   constexpr double kLeast = std::numeric_limits<float>::min();
   constexpr double kMost = std::numeric_limits<float>::max();
   return static_cast<float>(std::min(std::max(weight, kLeast), kMost));
 }
 
+// Sums of some thousand weights up to this exponent, times a value, are far below the limit of a
+// float. Tokens and samples never leave this range; a loss to a high power does.
+constexpr int kUsualExponent = 64;
+
 double HeldLoss(double loss) {
-  if (!(loss >= kLeastLoss)) return kLeastLoss;  // a NaN too
+  if (!(loss >= kLeastLoss)) return kLeastLoss;  // true for a NaN as well
   return std::min(loss, kLargestLoss);
 }
 
-// As update_judge.cc has it: less could not be seen.
+// Smaller factors have no visible effect, as in update_judge.cc.
 constexpr double kLeastFactor = 0x1p-100;
 
-constexpr uint32_t kMostParties = 1000000;  // as config_table.cc says of [parties] hosted
+constexpr uint32_t kMostParties = 1000000;  // the limit of [parties] hosted in config_table.cc
 
-// Nobody knows what it holds, so its figures are held to each other.
+// The number of samples that it holds is unknown, so its figures are checked against each other.
 absl::Status CheckPrivateClaims(const v1::RunSpec& spec, const v1::Ready& ready) {
   if (ready.parties() > kMostParties) {
     return absl::InvalidArgumentError(absl::StrCat("an update of ", ready.parties(), " parties; ",
@@ -177,27 +181,47 @@ double PartyWeight(const v1::RunSpec& spec, uint64_t tokens, uint64_t samples, d
   const v1::FederationSpec& federation = spec.federation();
   if (federation.weights() == "equal") return 1;
   if (federation.weights() == "loss") {
-    return std::pow(HeldLoss(loss), absl::bit_cast<float>(federation.fairness_bits()));
+    const double weight =
+        std::pow(HeldLoss(loss), double{absl::bit_cast<float>(federation.fairness_bits())});
+    return std::max(weight, std::numeric_limits<double>::min());
   }
-  // Whoever does not say how many sequences there were has told tokens.
+  // A peer that does not report the number of sequences has reported tokens.
   const bool by_samples = federation.weights() == "samples" && samples > 0;
   return static_cast<double>(std::max<uint64_t>(1, by_samples ? samples : tokens));
 }
 
-float ContributionWeight(const v1::RunSpec& spec, const v1::Ready& ready, uint64_t samples) {
+double WeightUnit(double weight) {
+  int exponent = 0;
+  std::frexp(weight, &exponent);
+  return std::abs(exponent) <= kUsualExponent ? 1.0 : std::ldexp(1.0, exponent);
+}
+
+std::vector<float> HeldWeights(absl::Span<const double> weights) {
+  double most = 0;
+  for (const double weight : weights) most = std::max(most, weight);
+  const double unit = most > 0 ? WeightUnit(most) : 1.0;
+  std::vector<float> held;
+  for (const double weight : weights) held.push_back(HeldWeight(weight / unit));
+  return held;
+}
+
+double ContributionWeight(const v1::RunSpec& spec, const v1::Ready& ready, uint64_t samples) {
   const uint64_t trained_on = spec.data().private_() ? ready.own_samples() : samples;
   double weight = PartyWeight(spec, ready.tokens(), trained_on, ready.base_loss());
   if (ready.parties() > 1) {
     const std::string& by = spec.federation().weights();
     const auto parties = static_cast<double>(ready.parties());
-    // Tokens and samples are told as sums already; of a loss the largest that counts at all.
+    // Tokens and samples are reported as sums already; for a loss the bound is the largest that
+    // counts.
     const double most = by == "equal"  ? parties
                         : by == "loss" ? parties * PartyWeight(spec, 0, 0, kLargestLoss)
                                        : weight;
     weight = ready.party_weight() > 0 ? std::min(ready.party_weight(), most) : weight;
   }
   if (!CountsAges(spec)) weight /= 1.0 + kStaleness * static_cast<double>(ready.age());
-  return HeldWeight(weight);
+  constexpr double kLeast = std::numeric_limits<double>::min();
+  constexpr double kMost = std::numeric_limits<double>::max();
+  return std::min(std::max(weight, kLeast), kMost);
 }
 
 void WeighAges(const v1::RunSpec& spec, absl::Span<const uint32_t> ages,
@@ -237,6 +261,23 @@ std::vector<double> FederationScales(const v1::RunSpec& spec,
     scale = std::min(std::max(scale, kLeastFactor), double{kLargestUpdateScale});
   }
   return scales;
+}
+
+float CarriedShare(const v1::RunSpec& spec, const v1::EntryHeader& header, int position) {
+  if (Planted(PlantedBug::kRestNotScaled)) return 1.0f;
+  const uint32_t bits = header.contributors(position).scale_bits();
+  const double scale = bits == 0 ? 1.0 : double{absl::bit_cast<float>(bits)};
+  if (!spec.federation().normalised()) return static_cast<float>(std::min(scale, 1.0));
+  std::vector<WeighedUpdate> updates;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    WeighedUpdate& update = updates.emplace_back();
+    update.weight = double{absl::bit_cast<float>(contributor.weight_bits())};
+    update.steps = static_cast<double>(contributor.steps()) /
+                   std::max(1.0, static_cast<double>(contributor.parties()));
+  }
+  const double cut = scale / FederationScales(spec, updates)[static_cast<size_t>(position)];
+  // The product was rounded to fp32: a value this close to 1 means that nothing was cut.
+  return cut > 1 - 1e-6 ? 1.0f : static_cast<float>(cut);
 }
 
 absl::Status CheckClaims(const v1::RunSpec& spec, const v1::Ready& ready, uint64_t samples) {

@@ -30,7 +30,7 @@ struct Rule {
   unsigned roles;
 };
 
-// Ascending by method.
+// Sorted by method.
 constexpr Rule kRules[] = {
     {"/atolld.v1.Admin/CreateToken", kAdmin},
     {"/atolld.v1.Admin/DrainPeer", kAdmin},
@@ -50,7 +50,8 @@ constexpr Rule kRules[] = {
     {"/atolld.v1.Exchange/Exchange", kMember},
     {"/atolld.v1.Exchange/Inputs", kMember},
     {"/atolld.v1.Exchange/Wake", kMember},
-    // Over a Unix-domain socket that is its owner's alone, like the worker's; never over a network.
+    // Served only over a Unix-domain socket that its owner alone can use, like the worker's; never
+    // over a network.
     {"/atolld.v1.Machine/FinishRound", kNobody},
     {"/atolld.v1.Machine/Pause", kNobody},
     {"/atolld.v1.Machine/Resume", kNobody},
@@ -61,15 +62,15 @@ constexpr Rule kRules[] = {
     {"/atolld.v1.Membership/Measure", kJoiner | kMember},
     {"/atolld.v1.Membership/Renew", kMember},
     {"/atolld.v1.Membership/Session", kMember},
-    // An administrator owns what the run has learned, and may take it home.
-    // The coordinator dials a suspect to see whether anything listens there, and asks nothing.
+    // An administrator owns what the run has learned, and may fetch it. The coordinator dials a
+    // suspect to see whether anything listens there, and asks nothing.
     {"/atolld.v1.Replica/FetchEntries", kMember | kAdmin | kProbe},
     {"/atolld.v1.Replica/FetchSnapshot", kMember | kAdmin},
     {"/atolld.v1.Replica/GiveEntries", kMember},
     {"/atolld.v1.Replica/GiveSnapshot", kMember},
-    // Over a Unix-domain socket that is its owner's alone; never over a network.
+    // Served only over a Unix-domain socket that its owner alone can use; never over a network.
     {"/atolld.v1.Worker/Attach", kNobody},
-    // Whether a process serves; no more is told.
+    // Tells only whether a process serves.
     {"/grpc.health.v1.Health/Check", kMember | kAdmin | kProbe},
     {"/grpc.health.v1.Health/Watch", kMember | kAdmin | kProbe},
 };
@@ -105,7 +106,7 @@ std::string IdentityUri(const Identity& identity) {
 
 absl::StatusOr<Identity> ParseIdentityUri(absl::string_view uri) {
   const absl::Status wrong =
-      absl::InvalidArgumentError("an identity is of the form atoll://CLUSTER/ROLE/NAME");
+      absl::InvalidArgumentError("an identity has the form atoll://CLUSTER/ROLE/NAME");
   if (!absl::ConsumePrefix(&uri, kScheme)) return wrong;
   const std::vector<absl::string_view> parts = absl::StrSplit(uri, '/');
   if (parts.size() != 3 || !IsValidId(parts[0]) || !IsValidId(parts[2])) return wrong;

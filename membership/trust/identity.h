@@ -1,4 +1,4 @@
-// Who stands behind a certificate, and what its role may do.
+// The identity in a certificate (Identity), and what each role may do (CheckAccess).
 #pragma once
 
 #include <string>
@@ -10,54 +10,57 @@
 
 namespace atolld {
 
-// Identity: who stands behind a certificate - a role and a name within one cluster.
+// Identity: the holder of a certificate: a role and a name within one cluster.
 //
-// It travels as the certificate's one URI, "atoll://CLUSTER/ROLE/NAME". The cluster is what shares
-// one authority: a run, by default. Pure functions, any thread.
+// A certificate has the identity as its only URI, "atoll://CLUSTER/ROLE/NAME". A cluster consists
+// of everything with certificates from the same authority; by default, this is a run. Pure. May be
+// called from any thread.
 
 enum class Role {
-  kJoin,  // holds a token, and may do nothing but enrol with it
+  kJoin,  // the holder of a token, which may only enrol with it
   kPeer,
   kAggregator,
   kAdmin,
   kCoordinator,
 };
-absl::string_view RoleName(Role role);  // "join", "peer", ...
-// INVALID_ARGUMENT names the roles.
+absl::string_view RoleName(Role role);  // for example "join" or "peer"
+// Fails with INVALID_ARGUMENT if there is no such role; the message lists the roles.
 absl::StatusOr<Role> ParseRole(absl::string_view name);
 
 struct Identity {
-  std::string cluster;  // like every name: 1-64 characters of [a-z0-9-]
+  std::string cluster;  // 1-64 characters of [a-z0-9-], like every name
   Role role = Role::kJoin;
   std::string id;
-  // Of the certificate: lower-case hexadecimal. No part of the URI; empty where there is none.
+  // The certificate's serial in lower-case hexadecimal; empty if there is none. It is not part of
+  // the URI.
   std::string serial;
-  // SHA-256 of its public key, likewise: the fingerprint that operators see.
+  // The SHA-256 of the certificate's public key, also in lower-case hexadecimal: the fingerprint
+  // that operators see.
   std::string key{};
 };
 
 std::string IdentityUri(const Identity& identity);
-// INVALID_ARGUMENT: it is no such URI. Serial and key stay empty.
+// Fails with INVALID_ARGUMENT if this is not such a URI. Leaves serial and key empty.
 absl::StatusOr<Identity> ParseIdentityUri(absl::string_view uri);
 
-// "peer peer-3", "admin operator": for logs and refusals.
+// Returns text such as "peer peer-3" or "admin operator", for logs and refusals.
 std::string Describe(const Identity& identity);
 
 // -----------------------------------------------------------------------------------------------
-// Access: which role may call which method. The one table; both ends of every service go by it.
+// Access: the table of which role may call which method. Both ends of every service use this table.
 //
-// Law: every method of every service in proto/ has a rule (a test walks the services), and what has
-// none is served to nobody. Pure functions, any thread.
+// Law: every method of every service in proto/ has a rule (a test walks the services). A method
+// without a rule cannot be called. Pure. May be called from any thread.
 
-// `method` is the full name, "/atolld.v1.Membership/Session". PERMISSION_DENIED: not with this
-// role. UNIMPLEMENTED: no such method.
+// `method` is the full name, "/atolld.v1.Membership/Session". Fails with PERMISSION_DENIED if the
+// role may not call it, and with UNIMPLEMENTED if there is no such method.
 absl::Status CheckAccess(const Identity& caller, absl::string_view method);
 
-// The methods that have a rule, ascending.
+// Returns the methods that have a rule, ascending.
 std::vector<std::string> MethodsWithRule();
 
-// Who serves a method's service: kCoordinator, or kPeer for what peers and aggregators serve. A
-// dialler demands it of whoever answers.
+// Returns the role that a server of this method must have: kCoordinator, or kPeer if peers and
+// aggregators serve it. A client checks that its server has this role.
 Role ServedBy(absl::string_view method);
 
 }  // namespace atolld

@@ -11,18 +11,20 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/names.h"
+#include "compression/base/pasted.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
 
 constexpr absl::Duration kTokensListed = absl::Hours(24 * 30);
-constexpr absl::Duration kCertificatesKept = absl::Hours(24);  // clocks differ
+constexpr absl::Duration kCertificatesKept = absl::Hours(24);  // because clocks differ
 constexpr absl::Duration kLongestValid = absl::Hours(24 * 30);
 
-// A sight of a certificate is stored this often: a row an hour, whatever is called.
+// The last sight of a certificate is stored this often: one row an hour, whatever is called.
 constexpr absl::Duration kSeenStored = absl::Hours(1);
 
 constexpr size_t kFingerprintLength = 2 * SHA256_DIGEST_LENGTH;
@@ -35,7 +37,7 @@ bool IsFingerprint(absl::string_view text) {
          });
 }
 
-// Of a peer or aggregator; an older release noted no others.
+// Returns true for a peer or aggregator. An older release recorded no others.
 bool IsMember(const CertificateRecord& certificate) {
   return certificate.role.empty() || certificate.role == RoleName(Role::kPeer) ||
          certificate.role == RoleName(Role::kAggregator);
@@ -150,7 +152,7 @@ std::optional<CertificateRecord> EnrolmentBook::Note(CertificateRecord certifica
   if (fresh) return known;
   const bool adds = known.key.empty() || (known.issued == 0 && certificate.issued != 0);
   if (!adds || certificate.key.empty()) return std::nullopt;
-  // All that was not known; when it was seen stays.
+  // Fills in all fields that were unknown; the time of the last sight does not change.
   known.revoked = known.revoked || certificate.revoked;
   known.for_good = known.for_good || certificate.for_good;
   known.role = certificate.role;
@@ -241,7 +243,7 @@ absl::StatusOr<std::vector<CertificateRecord>> EnrolmentBook::RevokeKey(
     changed.push_back(certificate);
   }
   if (!changed.empty()) return changed;
-  CertificateRecord unseen;  // the key alone: no certificate has this serial
+  CertificateRecord unseen;  // only the key; no certificate has this serial
   unseen.serial = key.key;
   unseen.revoked = unseen.for_good = true;
   unseen.expires = absl::ToUnixSeconds(now + longest_life);
@@ -268,7 +270,7 @@ std::vector<KeyRecord> EnrolmentBook::RevokedKeys() const {
 std::vector<KeyRecord> EnrolmentBook::keys() const {
   std::map<std::tuple<std::string, std::string, std::string, std::string>, KeyRecord> keys;
   for (const auto& [serial, certificate] : certificates_) {
-    // Where the key is not known, each certificate stands for itself.
+    // If the key is unknown, each certificate is listed by itself.
     const std::string& which = certificate.key.empty() ? serial : certificate.key;
     const auto [place, first] =
         keys.try_emplace({certificate.peer, certificate.role, certificate.key, which}, KeyRecord());
@@ -325,8 +327,28 @@ std::string FormatJoinToken(const v1::JoinToken& token) {
   return absl::StrCat(kPrefix, absl::WebSafeBase64Escape(bytes));
 }
 
-absl::StatusOr<v1::JoinToken> ParseJoinToken(absl::string_view text) {
-  text = absl::StripAsciiWhitespace(text);
+absl::StatusOr<std::string> CleanJoinToken(absl::string_view text) {
+  // No token contains these characters: quotes, and marks of a reply, of Markdown and of a
+  // continued line.
+  constexpr absl::string_view kAround = "\"'`<>()[]{}*|\\=,;.:";
+  const std::string clean = CleanPasted(text);
+  std::string found;
+  size_t tokens = 0;
+  for (absl::string_view word : absl::StrSplit(clean, ' ', absl::SkipEmpty())) {
+    const size_t begin = word.find_first_not_of(kAround);
+    if (begin == absl::string_view::npos) continue;
+    word = word.substr(begin, word.find_last_not_of(kAround) + 1 - begin);
+    if (absl::StartsWith(word, kPrefix) && tokens++ == 0) found.clear();
+    found.append(word.data(), word.size());
+  }
+  if (tokens > 1)
+    return Wrong(absl::StrCat("is not a single one: the text holds ", tokens, " of them"));
+  return found;
+}
+
+absl::StatusOr<v1::JoinToken> ParseJoinToken(absl::string_view pasted) {
+  ASSIGN_OR_RETURN(const std::string clean, CleanJoinToken(pasted));
+  absl::string_view text = clean;
   if (text.empty()) return Wrong("is empty");
   if (text.size() > kLongestJoinToken) {
     return Wrong(absl::StrCat("has ", text.size(), " characters, more than ", kLongestJoinToken));

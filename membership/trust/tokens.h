@@ -1,5 +1,5 @@
-// The tokens that let machines join, and the keys that have joined: the book of those that were
-// handed out, and the string that people pass on.
+// The tokens with which machines join a run: the book of all tokens and of the keys that have
+// joined (EnrolmentBook), and the string that people pass on (JoinToken).
 #pragma once
 
 #include <map>
@@ -17,143 +17,163 @@
 
 namespace atolld {
 
-// EnrolmentBook: which tokens were handed out, to whom each of them led, which keys the authority
-// has given a name, and which of them are no good any more.
+// EnrolmentBook: records which tokens were handed out, which key has used each of them, to which
+// keys the authority has given a name, and what is revoked.
 //
-// A token is for one peer id and is spent by the first public key that comes with it; after that
-// only this key may come again, so that whoever won keeps what it won although the answer was lost.
-// Law: what a call returns is stored before anybody is told of it. Pure: times come in (of the wall
-// clock, since people read and certificates carry them), one thread.
+// A token is for one peer id. The first public key that is presented with a token spends it; after
+// that only this key may be presented again. A machine can therefore repeat its request if the
+// answer was lost. Law: the result of a call must be stored before it is sent to anyone. Pure:
+// times are arguments. They are wall clock times, since people read them and certificates have
+// them. Used by one thread.
 
-// A token that lets one machine join. The secret is not here.
+// The record of a token, without its secret.
 struct TokenRecord {
-  std::string serial;   // of its certificate
-  std::string peer;     // id that whoever joins with it gets
-  std::string role;     // "peer" or "aggregator"
+  std::string serial;   // the serial number of the token's certificate
+  std::string peer;     // the id of the machine that joins with it
+  std::string role;     // either "peer" or "aggregator"
   int64_t expires = 0;  // Unix seconds
   bool revoked = false;
-  std::string key{};  // digest of the public key that has joined with it; empty: nobody yet
+  // The digest of the public key that has joined with it; empty if none has.
+  std::string key{};
 };
 
-// A certificate that was signed, or that somebody has come with. What an older release did not note
-// is empty or 0.
+// A certificate that this authority has signed or that was presented to it. Fields that an older
+// release did not record are empty or 0.
 struct CertificateRecord {
   std::string serial;
-  std::string peer;  // or whoever else it names
+  std::string peer;  // the name in the certificate, which may have any role
   bool revoked = false;
-  int64_t expires = 0;    // Unix seconds, or later than it does
-  bool for_good = false;  // revoked with its key, not only with its name: nothing pardons it
-  std::string role{};     // RoleName
-  std::string key{};      // fingerprint: SHA-256 of its public key, lower-case hexadecimal
-  int64_t issued = 0;     // Unix seconds
-  int64_t last_seen = 0;  // Unix seconds, when it was last shown here; 0: never
+  // Unix seconds. The certificate may expire earlier than this.
+  int64_t expires = 0;
+  // True if the key was revoked, not only the name; the certificate cannot be reinstated.
+  bool for_good = false;
+  std::string role{};  // the result of RoleName
+  // The fingerprint: SHA-256 of the public key, in lower-case hexadecimal.
+  std::string key{};
+  int64_t issued = 0;  // Unix seconds
+  // Unix seconds of the last time that the certificate was presented; 0 if never.
+  int64_t last_seen = 0;
 };
 
-// A key and the name that it was given, with all its certificates together.
+// A key with the name that it was given, combined from all its certificates.
 struct KeyRecord {
   std::string peer;
   std::string role;
-  std::string key;  // empty: an older release did not note it
+  std::string key;  // empty if an older release did not record it
   bool revoked = false;
   bool for_good = false;
-  int64_t issued = 0;     // the first of them; 0: unknown
-  int64_t expires = 0;    // the last
-  int64_t last_seen = 0;  // any of them
+  int64_t issued = 0;     // the earliest time of all its certificates; 0 if unknown
+  int64_t expires = 0;    // the latest time of all its certificates
+  int64_t last_seen = 0;  // the latest time of all its certificates
 };
 
 class EnrolmentBook {
  public:
-  // Open tokens at a time, so that a script in a loop fills no disk.
+  // The most tokens that may be open at a time, so that a script in a loop cannot fill a disk.
   static constexpr size_t kMostOpenTokens = 4096;
-  // Keys revoked for good at a time: every peer is told of each, until its certificates have ended.
+  // The most keys that may be revoked for good at a time. Every peer must be sent each of them
+  // until its certificates have expired.
   static constexpr size_t kMostRevokedKeys = 4096;
 
   EnrolmentBook(const std::vector<TokenRecord>& tokens,
                 const std::vector<CertificateRecord>& certificates);
 
-  // A token of this serial for the peer. INVALID_ARGUMENT: the id, the role (peer or aggregator),
-  // or the time. RESOURCE_EXHAUSTED: too many are open.
+  // Creates a token with this serial for the peer. Fails with INVALID_ARGUMENT if the id or the
+  // time is not valid or the role is neither peer nor aggregator, and with RESOURCE_EXHAUSTED if
+  // too many tokens are open.
   absl::StatusOr<TokenRecord> Create(absl::Time now, const std::string& serial,
                                      const std::string& peer, Role role, absl::Duration valid);
 
-  // The token, as it is. PERMISSION_DENIED: unknown, revoked or expired.
+  // Returns the record of a token. Fails with PERMISSION_DENIED if it is unknown, revoked or
+  // expired.
   absl::StatusOr<TokenRecord> Look(absl::Time now, absl::string_view serial) const;
 
-  // `key` (the digest of a public key) comes with the token. PERMISSION_DENIED: as Look, or spent
-  // by another key.
+  // Called when `key` (the digest of a public key) is presented with the token. Fails with
+  // PERMISSION_DENIED if the token is unknown, revoked or expired, or if another key has spent it.
   absl::StatusOr<TokenRecord> Spend(absl::Time now, absl::string_view serial,
                                     const std::string& key);
 
-  // Nobody joins with it any more; whoever has joined stays. NOT_FOUND: there is none.
+  // Revokes a token, so that no machine can join with it any more. A machine that has already
+  // joined is not affected. Fails with NOT_FOUND if there is no such token.
   absl::StatusOr<TokenRecord> Revoke(const std::string& serial);
 
-  // "open", "spent", "revoked" or "expired".
+  // Returns "open", "spent", "revoked" or "expired".
   static std::string StateOf(const TokenRecord& token, absl::Time now);
-  std::vector<TokenRecord> tokens() const;  // by expiry
+  std::vector<TokenRecord> tokens() const;  // sorted by expiry
 
-  // A certificate that was signed; one of a key that is revoked is revoked too. Returns what is to
-  // be stored, if something of it was not known.
+  // Records a certificate that was signed. It counts as revoked if its key is revoked. Returns the
+  // record to store, or nullopt if nothing in it is new.
   std::optional<CertificateRecord> Note(CertificateRecord certificate);
-  // It was shown; where it is not known, it ends `longest_life` from now at the latest. Returns
-  // what is to be stored: the first sight, and then one an hour.
+  // Records that a certificate was presented. If it is not known, it is assumed to expire
+  // `longest_life` from now. Returns the record to store at the first presentation and then once an
+  // hour, and nullopt otherwise.
   std::optional<CertificateRecord> See(absl::Time now, const Identity& identity,
                                        absl::Duration longest_life);
 
-  // The name of a peer or aggregator is put out, or let in again: of all its certificates, other
-  // than those whose keys are revoked. Returns those that have changed.
+  // Revokes or reinstates all certificates of a peer or aggregator, except certificates with keys
+  // that are revoked for good. Returns the records that have changed.
   std::vector<CertificateRecord> SetRevoked(const std::string& peer, bool revoked);
 
-  // The keys that `what` means: all that the name has, or else the one whose fingerprint begins so
-  // (8 characters or more; all 64 may also name a key that nobody has come with yet). NOT_FOUND
-  // suggests a name. INVALID_ARGUMENT: it is the beginning of several.
+  // Returns the keys that `what` names: all keys of the peer with that name or, if there is no such
+  // peer, the key with a fingerprint that begins with `what`, which must have at least 8
+  // characters. A whole fingerprint of 64 characters may also name a key that was never presented.
+  // Fails with NOT_FOUND, and suggests a name, if there is no such key. Fails with INVALID_ARGUMENT
+  // if several fingerprints begin with `what`.
   absl::StatusOr<std::vector<KeyRecord>> Find(const std::string& what) const;
-  // The key is no good any more, with whatever certificate, for good. Returns what has changed.
-  // RESOURCE_EXHAUSTED: too many are revoked; then nothing has.
+  // Revokes the key for good, in all its certificates. Returns the records that have changed. Fails
+  // with RESOURCE_EXHAUSTED, and changes nothing, if too many keys are revoked.
   absl::StatusOr<std::vector<CertificateRecord>> RevokeKey(absl::Time now, const KeyRecord& key,
                                                            absl::Duration longest_life);
 
-  // Whether a certificate, or the key that it is for, is no good any more.
+  // Returns true if a certificate or its key is revoked.
   bool Revoked(const std::string& serial, const std::string& key = "") const;
-  // Those that were revoked for good: what peers are told to refuse.
+  // Returns the keys that were revoked for good, which all peers must refuse.
   std::vector<KeyRecord> RevokedKeys() const;
   bool Knows(const std::string& serial) const { return certificates_.count(serial) != 0; }
 
-  // By name, role and key.
+  // Returns the keys, sorted by name, role and key.
   std::vector<KeyRecord> keys() const;
-  // "valid", "revoked" or "expired".
+  // Returns "valid", "revoked" or "expired".
   static std::string StateOf(const KeyRecord& key, absl::Time now);
 
   struct Purged {
     std::vector<CertificateRecord> changed;
-    std::vector<std::string> forgotten;  // serials of tokens and certificates
+    std::vector<std::string> forgotten;  // the serials of removed tokens and certificates
   };
-  // Forgets what time alone refuses: certificates a day after they have expired, and tokens a month
-  // after, until when people may ask what became of them. Where an older release did not note when
-  // a certificate expires, it does so `longest_life` from now. Returns what changed.
+  // Forgets certificates a day after they expired, and tokens a month after they expired, so that
+  // people can still ask about them for a while. If an older release did not record when a
+  // certificate expires, it is assumed to expire `longest_life` from now. Returns the changes.
   Purged Purge(absl::Time now, absl::Duration longest_life);
 
  private:
   std::map<std::string, TokenRecord> tokens_;              // by serial
   std::map<std::string, CertificateRecord> certificates_;  // by serial
-  std::set<std::string> revoked_keys_;                     // for good
-  std::map<std::string, int64_t> stored_sights_;           // the last that See returned, by serial
+  std::set<std::string> revoked_keys_;                     // the keys that were revoked for good
+  // The last presentation that See returned, by serial.
+  std::map<std::string, int64_t> stored_sights_;
 };
 
 // -----------------------------------------------------------------------------------------------
-// JoinToken: all that a machine needs to join a run, as one string for people to hand on.
+// JoinToken: all that a machine needs to join a run, in one string that people can pass on.
 //
 //   atoll1-<base64url of: the serialised v1::JoinToken, then the first 8 bytes of its SHA-256>
 //
-// The checksum tells a damaged copy from a wrong token; it protects nothing. Whoever has the string
-// may join once: it is a secret. Pure functions, any thread; ParseJoinToken is total.
+// The checksum only distinguishes a damaged copy from a wrong token; it is no protection. The
+// string is a secret, because its holder may join once. Pure. May be called from any thread.
 
-// Of the string: a real one has some 3,000 characters.
+// The longest string that is accepted; a real token has about 3,000 characters.
 inline constexpr size_t kLongestJoinToken = 16384;
 
 std::string FormatJoinToken(const v1::JoinToken& token);
 
-// INVALID_ARGUMENT, in one line: no token, damaged, or something is missing. White space around it
-// is no error. The certificates are only known to be there.
+// Finds the token in a pasted text. Removes everything that CleanPasted removes, and also quotes,
+// the quote marks of a reply, line breaks, and punctuation and words around the token. If there is
+// no token, returns the text as one word. Fails with INVALID_ARGUMENT if there are several tokens.
+absl::StatusOr<std::string> CleanJoinToken(absl::string_view text);
+
+// Parses the token in any text, from which it first removes what CleanJoinToken removes. Fails with
+// INVALID_ARGUMENT and a message of one line if the text has no token, or if the token is damaged
+// or incomplete. Only checks that the certificates are present, not that they are valid.
 absl::StatusOr<v1::JoinToken> ParseJoinToken(absl::string_view text);
 
 }  // namespace atolld

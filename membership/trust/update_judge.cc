@@ -15,16 +15,16 @@
 namespace atolld {
 namespace {
 
-// As block scales are: what is smaller could not be seen.
+// As for block scales: a smaller scale has no visible effect.
 constexpr double kLeastScale = 0x1p-100;
 
-// 0 stands for 1.
+// Returns the bits of a scale; 0 means 1.
 uint32_t ScaleBits(double scale) {
   const float narrowed = static_cast<float>(scale);
   return narrowed >= 1.0f ? 0 : absl::bit_cast<uint32_t>(narrowed);
 }
 
-// Those that average chunks of this contributor, itself apart.
+// Returns the peers that average chunks of this contributor, without the contributor itself.
 std::set<std::string> CollectorsOf(const v1::Plan& plan, const std::string& contributor) {
   std::set<std::string> collectors;
   for (const v1::Shard& shard : plan.shards()) {
@@ -48,7 +48,8 @@ absl::Status UpdateJudge::Check(const v1::Ready& ready, uint64_t parameters) con
   const double most = static_cast<double>(parameters) * kLargest * kLargest;
   const double norm = absl::bit_cast<double>(ready.squared_norm_bits());
   const double distance = absl::bit_cast<double>(ready.squared_distance_bits());
-  // False for a NaN. A distance may be that of two updates that point away from each other.
+  // A comparison with a NaN is false. A distance may be that of two updates that point in opposite
+  // directions.
   if (norm >= 0 && norm <= most && distance >= 0 && distance <= 4 * most) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("its squared norm is %g and its squared distance %g, which no update of %d "
@@ -71,7 +72,7 @@ std::vector<size_t> UpdateJudge::Choose(absl::Span<const ExchangeContributor> co
     std::copy_if(all.begin(), all.end(), std::back_inserter(measured),
                  [&](size_t i) { return contributors[i].member.squared_distance_bits() != 0; });
     const auto dialled = [&](size_t i) { return !contributors[i].member.address().empty(); };
-    // One of those that are left out may be the only one that could average.
+    // The only peer that can average may be among those that would be left out.
     const bool reduce = std::any_of(measured.begin(), measured.end(), dialled) ||
                         std::none_of(all.begin(), all.end(), dialled);
     if (reduce && measured.size() >= std::max(quorum, settings_.least)) all = std::move(measured);
@@ -87,7 +88,8 @@ std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contr
   outsized_.clear();
   clipped_.clear();
   reporters_.clear();
-  // From zeros, where somebody does not hold the centre: then all lengths are norms.
+  // If some contributor does not hold the centre, updates are measured from zeros, and all lengths
+  // are norms.
   const bool centred =
       settings_.from_centre &&
       std::all_of(contributors->begin(), contributors->end(), [](const auto& contributor) {
@@ -102,8 +104,8 @@ std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contr
   round_median_ = LowerMedian(seen);
   const std::vector<double> none;
   const double reference = ReferenceNorm(settings_.remembers ? medians_ : none, round_median_);
-  // Where a run diverges, everybody's updates grow: nobody is to blame who is as long as the
-  // others.
+  // If a run diverges, all updates grow: a peer whose update is as long as those of the others is
+  // not to blame.
   const double usual = std::max(reference, round_median_);
   const double limit = settings_.clip * reference;
   std::set<std::string> hopeless;
@@ -140,7 +142,7 @@ bool UpdateJudge::NoteReport(const v1::Plan& plan, const std::string& reporter,
   if (!named || collectors.count(reporter) == 0) return false;
   std::set<std::string>& reporters = reporters_[peer];
   if (!reporters.insert(reporter).second) return false;
-  // Of two words one may be a lie; where only one can speak, its word is all there is.
+  // One of two reports may be a lie. If only one peer can report, its report decides.
   const size_t enough = std::min<size_t>(2, collectors.size());
   if (reporters.size() != enough) return false;
   NoteRefused(peer, absl::StrCat("chunk ", report.chunk(),
@@ -150,7 +152,8 @@ bool UpdateJudge::NoteReport(const v1::Plan& plan, const std::string& reporter,
 
 std::vector<std::string> UpdateJudge::EndRound(bool committed) {
   std::vector<std::string> lines;
-  if (!committed) outsized_.clear();  // it is judged again with the next attempt
+  // The update is judged again in the next attempt.
+  if (!committed) outsized_.clear();
   for (const auto& [peer, why] : outsized_) {
     peers_[peer].peer = peer;
     peers_[peer].offence = why;

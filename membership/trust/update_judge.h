@@ -1,16 +1,18 @@
-// UpdateJudge: what the coordinator makes of what updates tell of their lengths: which of them it
-// does not take, by how much each is scaled down, and who is left out for what its updates were.
+// UpdateJudge: judges updates by their lengths for the coordinator. It decides which updates are
+// refused, by how much each is scaled down, and which peers are left out because of their past
+// updates.
 //
 //   scale_i = min(1, clip x reference / length_i)
 //
-// A length is the update's norm or, for a rule with a centre, its distance from it. The reference
-// is the lower median of the lengths of all contributors of the exchange that are at least 2^-100
-// (less is as good as nothing), held to those of past rounds (optimizer/past_updates.h). An
-// update that would have to be scaled below 2^-100 is refused.
+// A length is the update's norm or, for a rule with a centre, its distance from the centre. The
+// reference is the lower median of all contributors' lengths that are at least 2^-100 (shorter
+// updates are practically zero), within bounds that follow from past rounds (see
+// optimizer/past_updates.h). An update that would have to be scaled below 2^-100 is refused.
 //
-// Offences count by committed rounds (optimizer/past_updates.h): an update that the coordinator
-// refused, that reducers have reported, or that was outsized. What it knows is in a JudgeRecord,
-// which is stored with each commit. Pure; one thread.
+// The record of a peer has one bit for each committed round, which is set if the peer committed an
+// offence in it (see optimizer/past_updates.h). An offence is an update that the coordinator
+// refused, that reducers have reported, or that was too long for any scale. The state is a
+// JudgeRecord, which is stored with each commit. Pure. Used by one thread.
 #pragma once
 
 #include <map>
@@ -28,26 +30,30 @@
 
 namespace atolld {
 
-// What the coordinator keeps of a peer's updates (update_judge.h).
+// The coordinator's record of a peer's updates.
 struct JudgedPeer {
   std::string peer;
-  uint64_t offences = 0;  // an OffenceRecord: of the last 64 rounds, the newest in the lowest bit
-  uint64_t refused = 0;   // chunks and whole updates
-  uint64_t clipped = 0;   // updates that were scaled down
-  std::string offence;    // the last, in words; empty: none
+  // An OffenceRecord of the last 64 rounds, the newest in the lowest bit.
+  uint64_t offences = 0;
+  uint64_t refused = 0;  // the number of refused chunks and whole updates
+  uint64_t clipped = 0;  // the number of updates that were scaled down
+  std::string offence;   // the last offence in words; empty if there is none
 };
 
 struct JudgeRecord {
-  std::vector<double>
-      medians;  // of the updates' lengths in the last committed rounds, oldest first
+  // The median lengths of the updates in the last committed rounds, oldest first.
+  std::vector<double> medians;
   std::vector<JudgedPeer> peers;  // ascending by name
 };
 
 struct JudgeSettings {
-  double clip = 0;           // reference lengths; 0: no update is scaled down
-  bool from_centre = false;  // lengths are distances
-  bool remembers = true;     // lengths of other rounds; false: those are of other fragments
-  size_t least = 1;          // updates that the rule takes
+  // The greatest unscaled length, as a multiple of the reference; 0 if no update is scaled down.
+  double clip = 0;
+  bool from_centre = false;  // true if lengths are distances from the rule's centre
+  // False if the lengths of other rounds do not count, because those rounds were for other
+  // fragments.
+  bool remembers = true;
+  size_t least = 1;  // the fewest updates with which the aggregation rule works
   size_t most = SIZE_MAX;
   OffenderRule offenders;
 };
@@ -58,32 +64,36 @@ class UpdateJudge {
 
   const JudgeSettings& settings() const { return settings_; }
 
-  // INVALID_ARGUMENT: no update of so many fp32 values has such a norm or distance.
+  // Fails with INVALID_ARGUMENT if no update of `parameters` fp32 values can have the norm or
+  // distance that `ready` reports.
   absl::Status Check(const v1::Ready& ready, uint64_t parameters) const;
 
-  // Which of them make an exchange, ascending: all, unless the rule takes no more than some (those
-  // go first that have waited longest), or has a centre that some do not hold (their distances are
-  // 0): these are left out where enough others do, and one of those can be dialled.
+  // Returns the positions of the contributors that take part in an exchange, ascending. These are
+  // all contributors, with two exceptions. If the rule has a greatest number of updates, those that
+  // have waited longest are chosen. If the rule has a centre, the contributors that do not hold it
+  // (their distance is 0) are left out, provided that enough others hold it and one of those can be
+  // dialled.
   std::vector<size_t> Choose(absl::Span<const ExchangeContributor> contributors,
                              absl::Span<const uint32_t> ages, size_t quorum) const;
 
-  // Sets the scales of an exchange's contributors, whose members tell their norms. Returns those
-  // whose updates are too long for any scale, which are not to contribute.
+  // Sets the scales of an exchange's contributors from the norms in their PlanMember. Returns the
+  // peers with updates that are too long for any scale, which must not contribute.
   std::set<std::string> Scale(std::vector<ExchangeContributor>* contributors);
 
-  // The coordinator does not take an update of this peer.
+  // Called when the coordinator refuses an update of this peer.
   void NoteRefused(const std::string& peer, const std::string& why);
-  // A reducer or relay has refused what `report` says. True once enough of those that average for
-  // the contributor have: no single one's word makes an offence where there are others.
+  // Called when a reducer or relay has refused the update in `report`. Returns true once enough of
+  // the peers that average for the contributor have reported it. If there are several such peers,
+  // the report of a single one does not make it an offence.
   bool NoteReport(const v1::Plan& plan, const std::string& reporter,
                   const v1::UpdateRefused& report);
 
-  // The exchange that was scaled last is committed, or was given up. Returns what is to be told, a
-  // line each.
+  // Called when the exchange that was scaled last is committed, or was given up. Returns the
+  // messages to log, one line each.
   std::vector<std::string> NoteCommit(const v1::EntryHeader& header);
   std::vector<std::string> NoteGivenUp();
 
-  // Those who are left out by their records, the worst first.
+  // Returns the peers that are left out because of their records, worst first.
   std::vector<std::string> Offenders() const;
   void Forget(const std::string& peer) { peers_.erase(peer); }
 
@@ -98,12 +108,15 @@ class UpdateJudge {
   std::vector<double> medians_;
   std::map<std::string, JudgedPeer> peers_;
 
-  // Of the exchange under way.
+  // The state of the current exchange.
   double round_median_ = 0;
-  std::map<std::string, std::string> outsized_;  // in words
-  std::set<std::string> clipped_;                // by Scale
+  // Peers with updates too long for any scale, with the reason.
+  std::map<std::string, std::string> outsized_;
+  // The contributors that Scale has clipped.
+  std::set<std::string> clipped_;
   std::map<std::string, std::string> refused_;
-  std::map<std::string, std::set<std::string>> reporters_;  // by contributor
+  // The peers that have reported each contributor.
+  std::map<std::string, std::set<std::string>> reporters_;
 };
 
 }  // namespace atolld

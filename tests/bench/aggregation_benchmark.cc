@@ -1,10 +1,10 @@
-// How fast the aggregation rules are beside the weighted mean, in one run.
+// Measures how fast the aggregation rules are compared with the weighted mean, in one run.
 //
 //   aggregation_benchmark [CONTRIBUTORS [ELEMENTS [REPEATS]]]      8, 16,777,216 and 5 by default
 //
 // One thread, updates in memory as fp32, in chunks as a reducer has them. GB/s are gigabytes (1e9)
-// of the updates' values a second, medians; rules take turns within each repeat, so that a change
-// of the machine's speed meets all.
+// of the updates' values per second, as medians; rules take turns within each repeat, so that a
+// change of the machine's speed affects all of them.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

@@ -50,7 +50,7 @@ def losses_of(folder):
         for line in source:
             row = json.loads(line)
             if row.get("validation/loss") is not None:
-                found[row["version"]] = row["validation/loss"]
+                found[row["version"]] = float(row["validation/loss"])
     return found
 
 

@@ -165,9 +165,9 @@ def run_atoll(options, top, codec, mode):
 
 def to_target(options, rows, target, data_parallel):
     losses = [row for row in rows if row["validation/loss"] is not None]
-    reached = [row for row in losses if row["validation/loss"] <= target]
+    reached = [row for row in losses if float(row["validation/loss"]) <= target]
     result = {"wall_seconds": None, "steps": None, "faster": None,
-              "last_loss": round(losses[-1]["validation/loss"], 4),
+              "last_loss": round(float(losses[-1]["validation/loss"]), 4),
               "all_seconds": round(rows[-1]["time/elapsed_seconds"], 2)}
     if reached:
         wall = reached[0]["time/elapsed_seconds"]

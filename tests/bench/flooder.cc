@@ -2,9 +2,9 @@
 //
 //   flooder --address HOST:PORT --folder IDENTITY --id ID --heartbeats N --enrolments N --seconds S
 //
-// Holds a Session in its own name and says N heartbeats a second on it, and asks for N new
-// certificates a second, with as many calls open as the coordinator lets it have. Prints one JSON
-// object: what it wanted to send, what the coordinator took, and how it was answered.
+// Holds a Session in its own name and sends N heartbeats per second on it, and asks for N new
+// certificates per second, with as many open calls as the coordinator allows. Prints one JSON
+// object: what it wanted to send, what the coordinator accepted, and how it was answered.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <iostream>

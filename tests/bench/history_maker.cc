@@ -1,4 +1,4 @@
-// history_maker: a coordinator's folder with the store of a run of many rounds, for
+// history_maker: makes a coordinator's folder with the store of a run of many rounds, for
 // history_benchmark.py.
 //
 //   history_maker --config FILE --rounds N [--contributors 8]

@@ -1,9 +1,9 @@
-// atoll-liar-worker: the worker of a benchmark, which lies for those peers whose names stand in
-// ATOLL_LIARS ("peer-7,peer-8"): it hands over ten times what it learned, backwards. For all others
+// atoll-liar-worker: the worker of a benchmark, which lies for the peers that ATOLL_LIARS names
+// ("peer-7,peer-8"): it hands over the negative of ten times what it learned. For all other peers
 // it is atoll-worker.
 //
-// It stands between the daemon's stream and the session of the true worker: what was learned lies
-// in the shared memory when the session says that the boundary is reached, and is changed there.
+// It stands between the daemon's stream and the session of the true worker: what was learned is in
+// the shared memory when the session reports the boundary, and is changed there.
 #include <sys/prctl.h>
 
 #include <csignal>
@@ -31,8 +31,8 @@ namespace {
 
 constexpr float kLie = -10.0f;
 
-// Whether the peer whose worker listens to this socket is named: a local run keeps it in the peer's
-// folder.
+// Returns true if the peer of the worker at this socket is named: a local run keeps the socket in
+// the peer's folder.
 bool Lies(const std::string& socket) {
   const char* const liars = std::getenv("ATOLL_LIARS");
   if (liars == nullptr) return false;
@@ -42,7 +42,7 @@ bool Lies(const std::string& socket) {
   return false;
 }
 
-// The memory that the daemon has last named. Any thread.
+// The memory that the daemon named last. Safe to use from any thread.
 class Mapped {
  public:
   void Note(const v1::MapMemory& map) {

@@ -1,6 +1,6 @@
-// LongHistory: the store's updates of a run of many rounds, without the rounds: signed headers of
-// the right shape, round records, evaluations, leases, and the checkpoints between, all of them as
-// the run's own ledger and lease book write them.
+// LongHistory: the store's updates of a run of many rounds, without running them: signed headers of
+// the right shape, round records, evaluations, leases, and the checkpoints between them, all as
+// written by the run's own ledger and lease book.
 //
 // It is what a long run leaves with its coordinator; payloads and states are made up. One thread.
 #pragma once
@@ -18,22 +18,23 @@ namespace atolld {
 
 class LongHistory {
  public:
-  // The run of this config, which names its id and enough rounds, with `contributors` in each.
+  // The run of this config, which gives its id and enough rounds, with `contributors` in each
+  // round.
   LongHistory(const Config& config, int contributors, const SigningKey& key);
 
-  // Refer to each other.
+  // Not copied, because the members refer to each other.
   LongHistory(const LongHistory&) = delete;
   LongHistory& operator=(const LongHistory&) = delete;
 
-  // The settings, version 0, and the members; first.
+  // Returns the first update: the settings, version 0, and the members.
   RunUpdate Begin();
-  // The next `rounds`, in one transaction.
+  // Returns the next `rounds` rounds, in one transaction.
   RunUpdate Next(uint64_t rounds);
 
   const Ledger& ledger() const { return ledger_; }
   const LeaseBook& leases() const { return leases_; }
   const v1::Genesis& genesis() const { return genesis_; }
-  v1::EntryHeader MakeHeader();  // the next one, signed; its samples are leased for it
+  v1::EntryHeader MakeHeader();  // Returns the next header, signed; its samples are leased for it.
 
  private:
   v1::RoundRecord RecordOf(const v1::EntryHeader& header) const;

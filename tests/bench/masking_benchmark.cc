@@ -1,11 +1,11 @@
-// What masks cost a party, a reducer and the network, in one run.
+// Measures what masks cost a party, a reducer and the network, in one run.
 //
 //   masking_benchmark [ELEMENTS [PARTIES [REPEATS]]]      4,194,304, 8 and 5 by default
 //
 // One thread, medians. A party's work: ring codes of its update, and its masks on them (its own and
-// one with each other party). Who unmasks: the sum, and taking off what is left in it, with nobody
-// gone and with as many gone as the threshold allows. The handshake: all keys, shares, signatures
-// and secrets of one attempt, of all parties together.
+// one with each other party). The unmasking side's work: the sum, and removing the masks that are
+// left in it, with no party gone and with as many gone as the threshold allows. The handshake: all
+// keys, shares, signatures and secrets of one attempt, of all parties together.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -46,17 +46,18 @@ double MedianSeconds(int repeats, const std::function<void()>& work) {
 
 std::string NameOf(uint32_t party) { return absl::StrFormat("party-%03d", party); }
 
-// One attempt of so many parties, of whom the last `gone` give no update.
+// One attempt with the given parties, of which the last `gone` give no update.
 class Attempt {
  public:
-  explicit Attempt(uint32_t parties) : round_(At(), 0) {
+  explicit Attempt(uint32_t parties) : round_(At(), MaskRosterRule()) {
     for (uint32_t i = 0; i < parties; ++i) {
       keys_.push_back(SigningKey::FromSeed(std::string(32, static_cast<char>(i + 1))).value());
     }
     for (uint32_t i = 0; i < parties; ++i) {
       const MaskSecret secret =
           MaskSecret::FromBytes(std::string(32, 's'))->Derive("bench", NameOf(i));
-      parties_.emplace_back(At(), NameOf(i), &keys_[i], 0, KnownSigningKeys(), secret);
+      parties_.emplace_back(At(), NameOf(i), &keys_[i], MaskRosterRule(), KnownSigningKeys(),
+                            secret);
     }
   }
 

@@ -1,10 +1,11 @@
-// How long the coordinator takes to make one exchange's plan, and to write what each peer is told.
+// Measures how long the coordinator takes to make one exchange's plan, and to write the message for
+// each peer.
 //
 //   plan_benchmark [PEERS [REGIONS [RUNS]]]
 //
-// Peers of equal regions that can all be dialled, whose lines have rates of their own, and 100
-// million parameters in int8: the planner is asked as Exchanges::Begin asks it. Prints one JSON
-// object; seconds are the median of the runs.
+// The peers are in equal regions, can all be dialled, and have lines with different rates; there
+// are 100 million parameters in int8. The planner is called as EntryAttempts::Begin calls it.
+// Prints one JSON object; seconds are the median of the runs.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -17,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "membership/run/exchanges.h"
+#include "membership/run/entry_attempts.h"
 #include "membership/trust/contribution.h"
 
 namespace atolld {
@@ -87,7 +88,7 @@ void Run(int peers, int regions, Times* times) {
   };
   planner.Plan(roster, size, &terms, &contributors);
   times->choice.push_back(seconds());
-  const ExchangeRound round(terms, std::move(contributors));
+  const Ballot round(terms, std::move(contributors));
   times->shards.push_back(seconds());
   const v1::Plan& plan = round.plan();
   const BriefPlans brief(plan);

@@ -1,15 +1,15 @@
-// session_load: as many peers as asked on one coordinator, for session_load_benchmark.py.
+// session_load: runs the given number of peers on one coordinator, for session_load_benchmark.py.
 //
 //   session_load --address HOST:PORT --dir COORDINATOR_DIR --peers N --rounds N --folder FOLDER
 //
 // Every peer has an identity of its own, signed by the authority in the coordinator's folder, a
-// connection of its own with mutual TLS, and a Session on it over the production transport. It says
-// all that a real one says to the coordinator: Hello, what its worker loaded, heartbeats, signed
-// updates, votes, what it has committed. It trains nothing and holds no tensor: updates and means
-// are digests that all agree on. The first of them listen, so that others could dial them; all
-// others only dial out. No worker is ready before all have joined.
+// connection of its own with mutual TLS, and a Session on it over the production transport. It
+// sends everything that a real peer sends to the coordinator: Hello, what its worker loaded,
+// heartbeats, signed updates, votes, what it has committed. It trains nothing and holds no tensor:
+// updates and means are digests on which all agree. The first peers listen, so that others could
+// dial them; all others only dial out. No worker is ready before all have joined.
 //
-// Prints a JSON object a line: one when all have joined, and one a round.
+// Prints one JSON object per line: one when all have joined, and one for each round.
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_certificate_verifier.h>
@@ -53,7 +53,7 @@ struct Options {
   double train_seconds = 3, failure_timeout = 10, seconds = 600;
 };
 
-// As MakeTlsCredentials, out of memory: that one has a thread for each folder.
+// As MakeTlsCredentials, but from memory: MakeTlsCredentials has a thread for each folder.
 TlsCredentials TlsOf(const Credentials& own) {
   const auto provider = std::make_shared<tls::StaticDataCertificateProvider>(
       own.authority, std::vector<tls::IdentityKeyCertPair>{{own.key, own.certificate}});
@@ -72,8 +72,8 @@ std::string StateDigest(uint64_t version) {
   return ToBytes(DigestBuilder("state").U64(version).Finish());
 }
 
-// What all peers have in common: all are told the same, so it is parsed once, and all answer the
-// same, so it is packed once.
+// What all peers share: all get the same messages, so each is parsed once, and all give the same
+// answers, so each is packed once.
 class Common {
  public:
   Common(PosixExecutor& executor, const Options& options) : options_(options), executor_(executor) {

@@ -177,7 +177,7 @@ class BranchTest(unittest.TestCase):
                     (("--from", "127.0.0.1:7070", "--out", out), "--identity COORDINATOR_DIR"),
                     (("--from", cluster.dir, "--out", out, "--plaintext"), "a --from that is"),
                     (("--from", "127.0.0.1:7070", "--dir", out, "--plaintext"), "give --config"),
-                    (("--from", "/none/such", "--out", out), "is no folder")):
+                    (("--from", "/none/such", "--out", out), "is not a folder")):
                 done = atoll("run", "branch", *words)
                 self.assertEqual(2, done.returncode, done.stderr)
                 self.assertIn(part, done.stderr)
@@ -215,7 +215,7 @@ class FromAfarTest(unittest.TestCase):
             out = os.path.join(cluster.top, "file")
             os.mkdir(out + ".fetch-k1ll3d")  # as a killed one leaves it
             self.refused(("--from", coordinator["address"] + "@1", "--out", out, *admin),
-                         f"to {newest} can be had")
+                         f"to {newest} are available")
             for name in ("peer-1", "peer-2"):
                 cluster.kill(name)
             self.refused(("--from", coordinator["address"], "--out", out, *admin),

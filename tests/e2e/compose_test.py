@@ -274,6 +274,44 @@ class Composed(unittest.TestCase):
             self.assertIn(f'id = "peer-{index}"', done.stdout)
             self.assertIn(f"\nfirst = {first} ", done.stdout)
 
+    def test_values_go_to_their_keys_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            common = read(os.path.join(CONFIGS, "peer.toml"))
+            write(os.path.join(folder, "peer.toml"), common.replace(
+                "/parties/data/validation.txt", "/parties/HOST/REGION/peer-0/kept.txt"))
+            done = subprocess.run(
+                ["sh", os.path.join(CONFIGS, "entrypoint"), "config", "3", "/parties/R&D|x.txt"],
+                capture_output=True, text=True, check=True,
+                env={**os.environ, "ATOLL_SETTINGS": folder, "ATOLL_LINES": "R&D|east:::"})
+            for line in ('validation = "/parties/HOST/REGION/peer-0/kept.txt"', 'id = "peer-3"',
+                         'path = "/parties/R&D|x.txt"', 'region = "R&D|east"'):
+                self.assertIn(f"\n{line}", done.stdout)
+
+    def test_nobody_opens_another_ones_token(self):
+        def entrypoint(root, *words, code=0, **more):
+            done = subprocess.run(["sh", os.path.join(CONFIGS, "entrypoint"), *words],
+                                  capture_output=True, text=True, check=False,
+                                  env={**os.environ, "ATOLL_ROOT": root}, **more)
+            self.assertEqual(done.returncode, code, done.stderr)
+            return done.stdout if code == 0 else done.stderr
+        with tempfile.TemporaryDirectory() as folder:
+            shared = os.path.join(folder, "invitations")
+            os.mkdir(shared)
+            roots = [os.path.join(folder, name) for name in ("one", "two")]
+            for root in roots:
+                for place in ("data", "run/atoll"):
+                    os.makedirs(os.path.join(root, place))
+                os.symlink(shared, os.path.join(root, "invitations"))
+            numbers = [entrypoint(root, "claim").strip() for root in roots]
+            self.assertEqual(numbers, ["1", "2"])
+            self.assertEqual(entrypoint(roots[0], "claim").strip(), "1", "for ever after")
+            sealed = entrypoint(roots[0], "seal", "1", input="atoll-join-secret")
+            self.assertNotIn("secret", sealed)
+            write(os.path.join(shared, "1", "token"), sealed)
+            self.assertEqual(entrypoint(roots[0], "open", "1"), "atoll-join-secret")
+            self.assertIn("is not sealed for this container",
+                          entrypoint(roots[1], "open", "1", code=1))
+
     def test_what_containers_cannot_do(self):
         with tempfile.TemporaryDirectory() as folder:
             experiment = os.path.join(folder, "letters.toml")

@@ -170,7 +170,7 @@ class DataTest(TextCase):
             call = [os.path.join(BIN, "atolld"), "join", *handed, "--dir", self.at("late")]
             for more, lacks in (([], "name it with --data"),
                                 (["--data", self.at("copy"), "--tokenizer", self.text],
-                                 "is another than the run's tokenizer.json")):
+                                 "differs from the run's tokenizer.json")):
                 done = subprocess.run([*call, *more], capture_output=True, text=True, timeout=60,
                                       check=False)
                 self.assertEqual(2, done.returncode, done.stderr)

@@ -198,7 +198,7 @@ class DiagnoseTest(unittest.TestCase):
         self.assertIn("peer-2", data.names_first("data", "peer-2")["what"])
         self.assertIn("has failed", worker.names_first("worker", "peer-2")["what"])
         found = limits.names_first("limits", "peer-2")
-        self.assertIn("does not train, as its owner wants", found["what"])
+        self.assertIn("does not train because its owner holds it back", found["what"])
         self.assertEqual(found["key"], "[machine]")
         if clock:
             self.assertIn("10 minutes ahead", clock.names_first("clock", "peer-2")["what"])

@@ -8,6 +8,7 @@ looked up in the program's help. What stands for something else is replaced as S
 
 import fnmatch
 import glob
+import json
 import os
 import re
 import socket
@@ -30,8 +31,10 @@ LABORATORY = "needs root and a network of its own: the ctests wan_lab, wan_train
 TOKEN = "needs somebody's token: README.md's is typed"
 ELSEWHERE = "needs a run on other machines: the ctest e2e_branch asks one on loopback"
 CTEST = "a ctest of many seconds by itself"
+LOOP = "it builds, or tests what was built, for minutes: scripts/check does both"
 SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of its own"
 CLUSTER = "needs a cluster: the ctest e2e_clusters checks what is applied"
+ACCOUNTANT = "needs dp-accounting: the page's table is held to the program by a unit test"
 HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it with them"
 
 BENCHMARK = "ATOLL_BIN=build/release/bin python3 tests/bench/"
@@ -46,7 +49,18 @@ NOT_TYPED = (
     ("README.md", "scripts/docker-base", "needs root and a Debian mirror"),
     ("README.md", "docker compose up", CONTAINERS),
     ("README.md", "scripts/check-docker", CONTAINERS),
+    ("CONTRIBUTING.md", "scripts/install-packages", BUILDS),
+    ("CONTRIBUTING.md", "cmake --preset", LOOP),
+    ("CONTRIBUTING.md", "cmake --build", LOOP),
+    ("CONTRIBUTING.md", "build/dev/tests/membership_test", LOOP),
+    ("CONTRIBUTING.md", "ctest", LOOP),
+    ("CONTRIBUTING.md", "ATOLL_PAGE=docs/data.md ctest", LOOP),
+    ("CONTRIBUTING.md", "python3 tests/tidy/tidy.py", CTEST),
+    ("CONTRIBUTING.md", "scripts/check", BUILDS),
+    ("CONTRIBUTING.md", "atoll config print --markdown",
+     "would write into the checkout itself: a unit test compares the page"),
     ("docs/coordinators.md", "docker compose", CONTAINERS),
+    ("docs/privacy.md", "python3 tests/bench/accountant_table.py", ACCOUNTANT),
     ("docs/experiments.md", "scripts/docker-base", "needs root and a Debian mirror"),
     ("docs/experiments.md", "docker compose up", CONTAINERS),
     ("docs/experiments.md", "docker compose build", CONTAINERS),
@@ -400,6 +414,24 @@ class Help:
         return None
 
 
+def wrong_preset(text):
+    """What a call of cmake or ctest names that the build has not: a preset, a target, a test."""
+    listed = json.loads(text_of("CMakePresets.json"))["buildPresets"]
+    presets = {preset["name"] for preset in listed}
+    for name in re.findall(r"(?:--preset |--test-dir build/)(\S+)", text):
+        if name not in presets:
+            return f"there is no preset {name}"
+    lists = "".join(text_of(path) for path in glob.glob(
+        os.path.join(SOURCE, "tests", "**", "CMakeLists.txt"), recursive=True))
+    for name in re.findall(r"--target (\S+)", text):
+        if f"({name}\n" not in lists and f"({name})" not in lists:
+            return f"there is no target {name}"
+    for name in re.findall(r"-R e2e_(\w+)", text):
+        if not os.path.exists(os.path.join(SOURCE, "tests", "e2e", f"{name}_test.py")):
+            return f"there is no test e2e_{name}"
+    return None
+
+
 def wrong_options(command, known):
     """What is wrong with a command that is not typed: its program or one of its options."""
     text = re.sub(r"\s#.*", "", command.text).replace("\\\n", " ")
@@ -411,6 +443,8 @@ def wrong_options(command, known):
     if call[0] in ("for", "kubectl"):  # what is called in a loop, or in a pod
         called = re.findall(r"(?:^|\n| -- )\s*(atolld? [^>\n]*)", text)
         return next(filter(None, map(known.wrong_call, called)), None)
+    if call[0] in ("cmake", "ctest"):
+        return wrong_preset(text)
     if call[0] in ("git", "docker", "apt", "ln", "systemctl", "atoll-hf-worker", "cd"):
         return None
     if call[:2] == ["python3", "-m"] or call[0].endswith("/bin/pip"):
@@ -418,8 +452,8 @@ def wrong_options(command, known):
     if call[0] == "$LAB":
         call[0] = "tests/wan/lab"
     program = call[1] if call[0] == "python3" else call[0]
-    if program.startswith("build/"):
-        program = os.path.join(os.path.dirname(BIN), os.path.relpath(program, "build/release"))
+    if program.startswith("build/"):  # of whichever preset
+        program = os.path.join(os.path.dirname(BIN), *program.split("/")[2:])
     path = os.path.join(SOURCE, program)
     if not os.path.exists(path):
         return f"there is no {program}"

@@ -1,4 +1,4 @@
-// front_door: knocks at a listening socket as a stranger would, for front_door_test.py.
+// front_door: calls a listening socket as a stranger would, for front_door_test.py.
 //
 //   front_door issue --authority DIR --id ID --role ROLE --from SECONDS --life SECONDS --out DIR
 //     credentials as the authority would sign them at another time: expired ones, and early ones
@@ -62,7 +62,7 @@ struct Options {
   std::vector<std::string> files;
 };
 
-// The generated pool holds what some object file that is linked in has registered.
+// The generated pool only has what some linked object file has registered.
 std::vector<const proto::FileDescriptor*> LinkedFiles(const std::vector<std::string>& names) {
   const proto::FileDescriptor* const known[] = {
       v1::RunStatus::descriptor()->file(),  v1::ToReducer::descriptor()->file(),
@@ -79,7 +79,7 @@ std::vector<const proto::FileDescriptor*> LinkedFiles(const std::vector<std::str
   return found;
 }
 
-// Every field says something, the first of each oneof: an empty order may be one that does nothing.
+// Sets every field, and the first of each oneof, because an empty order may do nothing.
 void Fill(proto::Message& message, const std::string& name, int depth) {
   const proto::Reflection& reflection = *message.GetReflection();
   const proto::Descriptor& type = *message.GetDescriptor();
@@ -126,7 +126,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(const Op
   return tls::TlsCredentials(settings);
 }
 
-// One call: the request, then the half-close, then whatever comes.
+// Makes one call: the request, the half-close, then whatever arrives.
 grpc::Status Knock(const Options& options,
                    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
                    const std::string& method, const std::string& request) {

@@ -291,7 +291,8 @@ class EvictionTest(unittest.TestCase):
             cut = {}
             for name in ("peer-1", "peer-2", "peer-3"):
                 line = wait_for(f"{name} cuts its streams", lambda: re.search(
-                    r"cut (\d+) calls? from those put out and (\d+) to them", cluster.log(name)),
+                    r"cut (\d+) calls? from peers that were put out and (\d+) to them",
+                    cluster.log(name)),
                     max(0.05, 1 - (time.monotonic() - answered)))
                 cut[name] = (int(line.group(1)), int(line.group(2)))
             print(f"within {time.monotonic() - answered:.2f} s: {cut} calls (from, to) were cut")

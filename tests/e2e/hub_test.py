@@ -2,6 +2,7 @@
 sampled from there, and be what another run begins with."""
 
 import json
+import re
 import unittest
 
 from cluster import atoll
@@ -113,6 +114,36 @@ class HubTest(TextCase):
         of_run = self.answer("eval", "--dir", self.at("run"), "--json")
         of_folder = self.answer("eval", "--dir", self.at("model"), "--data", self.text, "--json")
         self.assertAlmostEqual(of_run["loss"], of_folder["loss"], delta=1e-4)
+
+    def test_a_run_of_a_tokenizers_file_and_of_adapters_is_evaluated_as_it_stands(self):
+        """Broken: `atoll eval` would ask for what the peer's config says already, and exported
+        adapters would not say what they are of."""
+        prepared = atoll("data", "prepare", "--input", self.text, "--tokenizer", "chars",
+                         "--output", self.at("tokens"), "--json")
+        vocabulary = json.loads(prepared.stdout)["vocabulary"]
+        config = CONFIG.replace('path = "{data}"', 'path = "{data}"\ntokenizer = "{tokenizer}"')
+        of_run = {"data": self.text, "tokenizer": self.at("tokens/characters.json"),
+                  "vocabulary": vocabulary, "rate": 1e-2, "rounds": 1, "kind": "llama"}
+        report = self.train(config.format(more="", **of_run), "run")
+        answer = self.answer("eval", "--dir", self.at("run"), "--json")
+        self.assertAlmostEqual(report["final_val_loss"], answer["loss"], places=4)
+        answer = self.answer("eval", "--dir", self.at("run"), "--data", self.text, "--json")
+        self.assertAlmostEqual(report["final_val_loss"], answer["loss"], places=4)
+
+        for call in (("export", "--dir", self.at("run"), "--output", self.at("model")),
+                     ("import", "--input", self.at("model"), "--output", self.at("base"))):
+            done = atoll(*call)
+            self.assertEqual(0, done.returncode, done.stderr)
+        digest, = re.findall(r'base_digest = "(\w+)"', done.stdout)
+        more = f'lora_rank = 2\nbase = "{self.at("base/model.safetensors")}"\n' \
+               f'base_digest = "{digest}"'
+        report = self.train(config.format(more=more, **of_run), "adapted")
+        answer = self.answer("eval", "--dir", self.at("adapted"), "--json")
+        self.assertAlmostEqual(report["final_val_loss"], answer["loss"], places=4)
+        done = atoll("export", "--dir", self.at("adapted"), "--output", self.at("adapter"))
+        self.assertEqual(0, done.returncode, done.stderr)
+        with open(self.at("adapter/adapter_config.json"), encoding="utf-8") as file:
+            self.assertEqual(self.at("model"), json.load(file)["base_model_name_or_path"])
 
 
 if __name__ == "__main__":

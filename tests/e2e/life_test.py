@@ -113,6 +113,33 @@ class LifeTest(unittest.TestCase):
         self.assertEqual(2, done.returncode)
         self.assertIn("--data must name the run's text", done.stderr)
 
+    def test_a_run_of_one_ends_with_the_same_bits_however_often_it_is_ended(self):
+        whole = {"rounds": 7, "peers": 1, "quorum": 1, "steps": 60, "error_feedback": False}
+        with Cluster(**whole) as cluster:
+            digest = cluster.finish()["state_digest"]
+        with Cluster(**whole) as cluster:
+            cluster.wait_mid_round(2)
+            self.stop(cluster, signal.SIGTERM)
+            cluster.process = self.start(cluster, peers=1)
+            cluster.wait_mid_round(4)
+            self.kill_all(cluster)
+            cluster.process = self.start(cluster, peers=1)
+            report = cluster.finish()
+            log = cluster.all_logs("peer-1")
+        self.assertEqual(7, report["peers"][0]["version"])
+        self.assertEqual(2, log.count("optimiser's state of"), log)
+        self.assertNotIn("may differ from a run that was never stopped", log)
+        self.assertEqual(digest, report["state_digest"], log)
+
+    def kill_all(self, cluster):
+        """As a machine's OOM killer does, or `kill -9`: the daemons and the worker too."""
+        cluster.process.send_signal(signal.SIGSTOP)  # it starts nothing again
+        for pid in [cluster.worker_pid("peer-1")] + [
+                cluster.pid_of(name) for name in ("peer-1", "coordinator")]:
+            os.kill(pid, signal.SIGKILL)
+        cluster.process.send_signal(signal.SIGKILL)
+        cluster.process.wait(timeout=30)
+
     def test_a_run_whose_output_nobody_reads_any_more_ends_in_order(self):
         with Cluster(rounds=100000, peers=1, quorum=1, stub={"parameters": 1000}) as cluster:
             cluster.wait_version(1)
@@ -144,7 +171,45 @@ class LifeTest(unittest.TestCase):
             self.assertIn("its worker does not start: ", said)
             self.assertIn("for 20 s no worker of this run has started: ", said)
             self.assertIn("no luck on this machine", said)
+            # Where an experiment, which has started it, looks for the reason.
+            self.assertTrue(said.splitlines()[-1].startswith("it ended: for 20 s "), said)
             self.assertTrue(os.path.exists(os.path.join(cluster.dir, "peer-1", "log.txt")))
+
+    def test_two_that_can_never_train_do_not_hold_the_others(self):
+        program = os.path.join(self.top.name, "worker")
+        with open(program, "w", encoding="utf-8") as out:
+            out.write("#!/bin/sh\ncase \"$PWD $*\" in\n"
+                      "*peer-3*) echo 'no luck on this machine' >&2; exit 1;;\nesac\n"
+                      f"exec {os.path.join(BIN, 'atoll-stub-worker')} \"$@\"\n")
+        os.chmod(program, 0o755)
+        trace = os.path.join(self.top.name, "trace")
+        with open(trace, "w", encoding="utf-8") as out:
+            out.write("1 always\n2 always\n3 always\n4 never\n")
+        with Cluster(rounds=3, peers=4, quorum=2, stub={"failure_timeout": "1s"},
+                     extra=f'[worker]\nprogram = "{program}"\n'
+                           f'[availability]\ntrace = "{trace}"\n') as cluster:
+            def aside(peer, why):
+                return (f"the first round does not wait for peer {peer} any more, whose worker has "
+                        f"not trained for 14s: {why}")
+            wait_for("the run shows why it waits", lambda: "4: away by its trace for good" in
+                     ((cluster.status() or {}).get("reason") or ""), 30)
+            self.assertEqual(0, cluster.process.wait(timeout=100), cluster.text())
+            said = cluster.text()
+            self.assertIn(aside("peer-3", "exit code 1: no luck on this machine"), said)
+            self.assertIn(aside("peer-4", "away by its trace for good"), said)
+            with open(cluster.json_path, encoding="utf-8") as source:
+                self.assertEqual(3, json.load(source)["rounds"])
+
+    def test_a_run_that_too_few_can_begin_ends_with_the_reason(self):
+        trace = os.path.join(self.top.name, "trace")
+        with open(trace, "w", encoding="utf-8") as out:
+            out.write("1 always\n2 never\n")
+        with Cluster(rounds=3, peers=2, quorum=2,
+                     extra=f'[availability]\ntrace = "{trace}"\n', stub={}) as cluster:
+            self.assertEqual(1, cluster.process.wait(timeout=100), cluster.text())
+            self.assertEqual("it ended: for 20 s only 1 of 2 peers could train, and a round needs "
+                             "2: peer-2: away by its trace for good",
+                             cluster.text().splitlines()[-1])
 
     def test_a_folder_with_an_odd_name_trains(self):
         # Its own folder for what is temporary: others' come and go in /tmp.

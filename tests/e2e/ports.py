@@ -3,14 +3,24 @@
 import random
 import socket
 
+_held = []  # until this process ends
+
 
 def free_port():
-    """One that nobody is given by chance while the process that has it is dead: below those that
-    the system hands out."""
+    """Returns a port that nobody else is given while the process that has it is dead.
+
+    It is below those that the system hands out. A name among the abstract sockets of this network
+    namespace keeps it from the tests that run at the same time, until this one has ended.
+    """
     while True:
+        port = random.randrange(15000, 32000)
+        mark = socket.socket(socket.AF_UNIX)
         with socket.socket() as probe:
             try:
-                probe.bind(("127.0.0.1", random.randrange(15000, 32000)))
+                mark.bind(f"\0atoll-test-port-{port}")
+                probe.bind(("127.0.0.1", port))
             except OSError:
+                mark.close()
                 continue
-            return probe.getsockname()[1]
+        _held.append(mark)
+        return port

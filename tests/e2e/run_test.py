@@ -8,10 +8,10 @@ import unittest
 
 from cluster import Cluster, atoll, equal_digests, wait_for
 
-KEYS = {"run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss", "tokens",
-        "wall_seconds", "compute_utilization", "least_busy", "parameters", "inner_steps", "codec",
-        "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round", "gradient_noise_scale",
-        "state_digest", "peers"}
+KEYS = {"run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss", "loss_unit",
+        "tokens", "wall_seconds", "compute_utilization", "least_busy", "parameters", "inner_steps",
+        "codec", "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round",
+        "gradient_noise_scale", "state_digest", "peers"}
 PEER_KEYS = {"id", "pid", "rounds_contributed", "tokens", "version", "state_digest", "exit"}
 
 

@@ -1,7 +1,10 @@
-"""Would fail if a token let two machines in, or none, when its coordinator dies in the middle."""
+"""Would fail if a token let two machines in, or none, when its coordinator dies in the middle; or
+if two machines with one copied folder ended each other and nobody were told why.
+"""
 
 import os
 import random
+import shutil
 import signal
 import time
 import unittest
@@ -61,6 +64,41 @@ class RaceTest(LoneCoordinator):
             coordinator, died_with_it = self.race(number, coordinator, rng)
             lost += died_with_it
         print(f"{lost} of 10 coordinators died before the answer had come")
+
+
+class CopiedFolderTest(LoneCoordinator):
+    """One peer's folder is used on two machines."""
+
+    def test_the_later_one_stays_and_all_are_told(self):
+        self.start_coordinator()
+        token = self.order("token", "create", "--peer", "twice")["token"]
+        handed = token_file(os.path.join(self.top, "token"), token)
+        folders = [os.path.join(self.top, name) for name in "ab"]
+        logs = [folder + ".log" for folder in folders]
+
+        def start(which):
+            joined = self.log().count("peer twice joined")
+            process = self.start(logs[which], "join", "--token-file", handed, "--dir",
+                                 folders[which])
+            wait_for("it has joined", lambda: self.log().count("peer twice joined") > joined)
+            return process
+        first = start(0)
+        first.kill()
+        first.wait()
+        shutil.copytree(folders[0], folders[1], symlinks=True,
+                        ignore=shutil.ignore_patterns("*.sock", "lock"))
+        running = start(0)
+        for turn, which in enumerate((1, 0), start=1):
+            following = start(which)
+            self.assertEqual(1, running.wait(timeout=30), self.text(logs[1 - which]))
+            self.assertIn("another process (pid ", self.text(logs[1 - which]))
+            self.assertIsNone(following.poll())
+            self.assertIn("give each machine a token of its own", self.text(logs[which]))
+            self.assertIn("has a folder that was copied or put back from a backup", self.log())
+            self.assertEqual(turn == 2, "its key is used by two processes in turn" in self.log())
+            running = following
+        listed = next(one for one in self.order("peer", "list") if one["member"]["peer"] == "twice")
+        self.assertIn("its key is used by two processes in turn", str(listed))
 
 
 if __name__ == "__main__":

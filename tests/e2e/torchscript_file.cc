@@ -1,6 +1,6 @@
-// Writes a TorchScript file for the tests beside: a classifier of 36 values into 4 classes whose
-// forward(images, labels) is the cross entropy; with "rows" one of each row, which is no loss. With
-// Debian's libtorch alone, without python3-torch.
+// Writes a TorchScript file for the tests: a classifier of 36 values into 4 classes whose
+// forward(images, labels) is the cross entropy; with "rows" it returns one value per row, which is
+// not a loss. Needs only Debian's libtorch, not python3-torch.
 #include <torch/script.h>
 
 #include <cstdio>

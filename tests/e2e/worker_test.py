@@ -133,7 +133,7 @@ class WorkerTest(unittest.TestCase):
 
             def ends():
                 return [line for line in cluster.all_logs("peer-3").splitlines()
-                        if "the worker is gone (" in line and "its update is none" in line]
+                        if "the worker is gone (" in line and "no update can be made of it" in line]
             wait_for("three ends", lambda: len(ends()) >= 3)
             for line, pause in zip(ends(), ("200ms", "400ms", "800ms")):
                 self.assertIn(f"starting it again in {pause}", line)

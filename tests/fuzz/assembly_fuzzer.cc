@@ -1,5 +1,6 @@
-// Chunks of several contributors as frames of the wire, honest ones and others, in any order: what
-// a reducer takes is averaged once, and the means that are put together come apart as they were.
+// Sends chunks of several contributors as frames of the wire, honest ones and others, in any order:
+// what a reducer accepts is averaged once, and means that are packed together are unpacked
+// unchanged.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +32,8 @@ std::string Bits(size_t bits, std::initializer_list<uint32_t> set) {
   return bitmap;
 }
 
-// One to five contributors and up to three shards; where there are enough, "b" relays for itself
-// and "c".
+// Draws a plan of one to five contributors and up to three shards; if there are enough, "b" relays
+// for itself and "c".
 v1::Plan DrawPlan(FuzzInput* input, const ChunkGrid& grid) {
   v1::Plan plan;
   plan.set_version(7);
@@ -200,7 +201,8 @@ SharedBytes Encoded(const Codec& codec, const std::vector<float>& values) {
   return SharedBytes(std::move(bytes));
 }
 
-// What a contributor that follows the plan sends for a chunk; nothing from a relay's member.
+// Returns what a contributor that follows the plan sends for a chunk; nothing for a member of a
+// relay.
 bool Honest(const ExchangePlan& plan, const ChunkForm& form, const ChunkForm& means,
             uint32_t sender, uint32_t chunk, const std::vector<float>& values, Frame* frame) {
   const ExchangePlan::Shard& shard = plan.ShardOf(chunk);

@@ -1,6 +1,6 @@
-// Any bytes as a chunk of the codec that the environment names in ATOLL_FUZZED_CODEC: of the first
-// two bytes' number of values, or of the most that fit the rest. And chunks of its own encoder,
-// damaged.
+// Decodes any bytes as a chunk of the codec that the environment names in ATOLL_FUZZED_CODEC, with
+// the number of values from the first two bytes or the most that fit the rest, and also damaged
+// chunks of the codec's own encoder.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Any floats into the encoders of the codec that the environment names in ATOLL_FUZZED_CODEC:
-// refused, or bytes that decode to finite values, the same on every target.
+// Encodes any floats with the encoders of the codec that the environment names in
+// ATOLL_FUZZED_CODEC: they refuse, or give bytes that decode to finite values, the same on every
+// target.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What must hold of a codec's decoder for any bytes. Dies, as fuzzers want it, where it does not.
+// What must hold of a codec's decoder for any bytes. Aborts, as fuzzers expect, if it does not
+// hold.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,8 @@
 
 namespace atolld {
 
-// The one that the environment names; one program for all, as they are compiled slowly.
+// Returns the codec that the environment names; one program serves all codecs because they take
+// long to compile.
 inline const Codec& FuzzedCodec() {
   const char* const name = std::getenv("ATOLL_FUZZED_CODEC");
   const absl::StatusOr<const Codec*> codec = FindCodec(name == nullptr ? "" : name);

@@ -1,5 +1,5 @@
-// Any bytes as a message of the wire, in one piece and cut anywhere: the same frame or the same
-// refusal; and what was taken is written and read back as it was.
+// Reads any bytes as a message of the wire, in one piece and cut anywhere: the frame or the refusal
+// must be the same, and an accepted frame must be written and read back unchanged.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

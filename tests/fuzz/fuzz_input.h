@@ -1,5 +1,5 @@
-// FuzzInput: a fuzzer's bytes taken as numbers and pieces, and Require, which dies as fuzzers want
-// it where a law is broken.
+// FuzzInput: reads a fuzzer's bytes as numbers and pieces. Require aborts, as fuzzers expect, if a
+// law is broken.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline void Require(bool law, const char* what) {
   std::abort();
 }
 
-// Reads from the front; past the end there are zeros.
+// Reads from the front; past the end it reads zeros.
 class FuzzInput {
  public:
   FuzzInput(const uint8_t* data, size_t size) : bytes_(data, size) {}
@@ -36,7 +36,7 @@ class FuzzInput {
     const uint32_t low = Byte();
     return (low | static_cast<uint32_t>(Byte()) << 8) % limit;
   }
-  // As many of them as there are.
+  // Returns fewer bytes if there are not enough.
   absl::Span<const uint8_t> Take(size_t size) {
     const absl::Span<const uint8_t> taken = bytes_.subspan(0, std::min(size, bytes_.size()));
     bytes_.remove_prefix(taken.size());
@@ -44,7 +44,7 @@ class FuzzInput {
   }
   absl::Span<const uint8_t> Rest() { return Take(bytes_.size()); }
 
-  // Finite values within +-4: an update that an honest peer could have.
+  // Returns finite values within +-4: an update that an honest peer could have.
   std::vector<float> Values(size_t count) {
     std::vector<float> values(count, 0.0f);
     for (float& value : values) {
@@ -54,7 +54,8 @@ class FuzzInput {
     return values;
   }
 
-  // Changes up to four bytes, cuts the end off or puts bytes there: by what is read next.
+  // Changes up to four bytes, and cuts the end off or appends bytes, as the next bytes of the input
+  // say.
   void Damage(std::vector<uint8_t>* bytes) {
     const uint8_t how = Byte();
     for (int i = 0; i < how % 5 && !bytes->empty(); ++i) {

@@ -1,5 +1,5 @@
-// Any bytes as a header or a genesis, and real ones damaged: their checks and digests are total,
-// and a header that differs in any field has another digest.
+// Reads any bytes as a header or a genesis, and damaged real ones: their checks and digests never
+// fail to return, and a header that differs in any field has another digest.
 #include <cstddef>
 #include <cstdint>
 #include <string>

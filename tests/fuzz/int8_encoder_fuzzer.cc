@@ -1,5 +1,5 @@
-// Any floats into the int8 encoder: refused, or the same decodable bytes on every target, near the
-// values.
+// Encodes any floats with the int8 encoder: it refuses, or gives the same decodable bytes on every
+// target, near the values.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

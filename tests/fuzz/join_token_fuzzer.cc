@@ -1,5 +1,5 @@
-// Any text as a join token, and a real one damaged: what is taken is what was made, and nothing
-// else ends in more than one line about it.
+// Reads any text as a join token, and a damaged real one: only what was made is accepted, and every
+// refusal is one line.
 #include <cstddef>
 #include <cstdint>
 #include <string>

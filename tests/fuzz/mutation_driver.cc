@@ -1,11 +1,11 @@
-// What drives a fuzzer where the compiler brings no engine: inputs drawn from a seed, and earlier
-// ones changed, for a while.
+// Drives a fuzzer if the compiler has no engine: runs inputs drawn from a seed, and changed earlier
+// ones, for a while.
 //
 //   NAME [-max_total_time=SECONDS] [-runs=COUNT] [-seed=NUMBER] [FILE...]
 //
 // Takes libFuzzer's options of these names; the seed is that of ATOLL_SIM_BASE in the environment,
-// or 1. With files it runs each of them once. An input that
-// breaks a law ends the process; which one it was is told by its number, which the seed repeats.
+// or 1. With files it runs each of them once. An input that breaks a law ends the process, which
+// prints the number of the input; the seed reproduces it.
 #include <signal.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ using Input = std::vector<uint8_t>;
 
 constexpr size_t kLongest = 4096;
 constexpr size_t kPool = 256;
-// Bytes that decoders look twice at: ends of ranges, parts of special floats and lengths.
+// Bytes that decoders treat specially: ends of ranges, parts of special floats and lengths.
 constexpr uint8_t kOdd[] = {0x00, 0x01, 0x7f, 0x80, 0xff, 0x3f, 0xc0, 0x10};
 
 uint64_t running = 0;  // number of the input that runs

@@ -1,5 +1,5 @@
-// Any bytes as an entry's payload, and whole payloads damaged: parts that lie inside and tile it,
-// or a refusal; a reader of the table alone comes to the same.
+// Reads any bytes as an entry's payload, and damaged whole payloads: the parts must lie inside and
+// tile it, or it must be refused; a reader of the table alone must get the same result.
 #include <cstddef>
 #include <cstdint>
 #include <string>

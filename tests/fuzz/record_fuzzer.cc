@@ -1,5 +1,5 @@
-// Any bytes as records of the replica's files, and a log of real records damaged: what is read was
-// written, or it is said to be torn or corrupt.
+// Reads any bytes as records of the replica's files, and a damaged log of real records: what is
+// read was written, or is reported as torn or corrupt.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ class BytesFile final : public ReadableFile {
   const std::vector<uint8_t> bytes_;
 };
 
-// Every record that can be read, one after another, as a log does.
+// Reads every readable record, one after another, as a log does.
 std::vector<std::string> ReadAll(const ReadableFile& file) {
   std::vector<std::string> bodies;
   for (uint64_t offset = 0; offset < file.size();) {

@@ -1,5 +1,5 @@
-// Any bytes as a zstd frame, and real frames with one byte changed: never more than the limit,
-// never wrong content.
+// Reads any bytes as a zstd frame, and real frames with one byte changed: never gives more than the
+// limit, and never wrong content.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,4 +1,5 @@
-// Whole runs in mode "async" in a simulated world: nobody waits, and no work counts twice.
+// Whole runs in mode "async" in a simulated world: no round waits for a peer, and no work counts
+// twice.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace atolld {
 namespace {
 
-// A step of the slow one takes ten times as long.
+// A step of the slow peer takes ten times as long.
 SimClusterSettings UnevenPeers() {
   SimClusterSettings settings;
   settings.mode = "async";
@@ -32,8 +33,8 @@ size_t EntriesOf(const SimCluster& cluster, const std::string& peer) {
   return entries;
 }
 
-// If this failed, a slow peer would hold the others up, or never be heard; or an update would be in
-// two entries, or what it was trained on.
+// If this failed, a slow peer would delay the others, or never contribute; or an update, or the
+// samples of one, would be in two entries.
 TEST(SimAsyncTest, ASlowPeerHoldsNobodyUpAndNoWorkCountsTwice) {
   std::map<std::string, std::set<uint64_t>> offered;  // of the slow one: ages, by update
   SimCluster cluster(1, UnevenPeers(), [&](const std::string& peer, const Frame& frame) {
@@ -73,7 +74,7 @@ TEST(SimAsyncTest, ASlowPeerHoldsNobodyUpAndNoWorkCountsTwice) {
   EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
 }
 
-// If this failed, steps by speed would not go with a run in which nobody is waited for.
+// If this failed, steps by speed would not work in a run in which no peer is waited for.
 TEST(SimAsyncTest, StepsBySpeedMakeTheSlowOneAsFrequent) {
   SimClusterSettings settings = UnevenPeers();
   settings.auto_pace = true;
@@ -83,7 +84,8 @@ TEST(SimAsyncTest, StepsBySpeedMakeTheSlowOneAsFrequent) {
   EXPECT_GE(3 * EntriesOf(cluster, "p3"), EntriesOf(cluster, "p1"));
 }
 
-// If this failed, a peer whose updates are always too old would stop, or get one of them in.
+// If this failed, a peer whose updates are always too old would stop, or get one of them into an
+// entry.
 TEST(SimAsyncTest, WhatIsTooOldIsInNoEntry) {
   SimClusterSettings settings = UnevenPeers();
   settings.age_cutoff = 3;

@@ -1,4 +1,4 @@
-// atoll-sim: the simulation of whole clusters, by seeds.
+// atoll-sim: runs the simulation of whole clusters, by seeds.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -47,7 +47,7 @@ Example:  atoll-sim --seed=1 --seeds=1000
           atoll-sim --seed=417 --verbose
 )";
 
-// A day's seeds are its own, and anybody can run them again.
+// Each day has seeds of its own, which can be run again later.
 constexpr uint64_t kSeedsADay = 1'000'000;
 
 bool FirstSeed(absl::string_view text, uint64_t* first) {

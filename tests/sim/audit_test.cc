@@ -1,4 +1,4 @@
-// Peers that lie, among honest ones: who is put out, and what is committed.
+// Lying peers among honest ones: which peers are evicted, and what is committed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,10 +11,11 @@
 namespace atolld {
 namespace {
 
-// A lie in every round at a share of 1/16 survives so many with less than 1 %.
+// With a share of 1/16, a peer that lies in every round survives this many with less than 1 %
+// probability.
 constexpr uint64_t kRounds = 72;
 
-// ATOLL_AUDIT_SEEDS=200 for the figure of docs/threat_model.md.
+// Set ATOLL_AUDIT_SEEDS=200 for the figure of docs/threat_model.md.
 uint64_t Seeds() {
   const char* const told = std::getenv("ATOLL_AUDIT_SEEDS");
   return told == nullptr ? 10 : std::strtoull(told, nullptr, 10);
@@ -67,7 +68,8 @@ TEST(SimAuditTest, AReducerThatLiesInEveryRoundIsCaught) {
   EXPECT_GE(static_cast<double>(caught), 0.98 * static_cast<double>(seeds) - 1);
 }
 
-// If this failed, a lie that was drawn would be committed all the same, or the run would stop.
+// If this failed, a lie that was drawn for an audit would still be committed, or the run would
+// stop.
 TEST(SimAuditTest, WhereAllIsAuditedNoLieIsCommitted) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SimClusterSettings settings = Settings(4, 1);
@@ -82,7 +84,7 @@ TEST(SimAuditTest, WhereAllIsAuditedNoLieIsCommitted) {
   }
 }
 
-// If this failed, a peer could have another put out, or stop the run, by accusing it.
+// If this failed, a peer could have another one evicted, or stop the run, by accusing it.
 TEST(SimAuditTest, AFalseAccuserHarmsNobody) {
   for (const int peers : {2, 3, 4, 5}) {
     SCOPED_TRACE(peers);
@@ -96,7 +98,7 @@ TEST(SimAuditTest, AFalseAccuserHarmsNobody) {
   }
 }
 
-// If this failed, a reducer that gives nobody its inputs could lie as it likes.
+// If this failed, a reducer that withholds its inputs could lie as it likes.
 TEST(SimAuditTest, AReducerThatHidesItsInputsReducesInVain) {
   SimClusterSettings settings = Settings(4, 1);
   settings.hostile = {{"p2", Hostility::kHidingReducer}};

@@ -13,11 +13,11 @@ namespace {
 
 constexpr uint64_t kRounds = 3;
 
-// A round takes half a second here, a death is known after two: a run that is not sealed by then
-// waits for something that will not come.
+// A round takes half a second here, and a death is known after two: a run that is not sealed by
+// then waits for something that will not come.
 constexpr absl::Duration kLimit = absl::Minutes(1);
 
-// Whoever is dead at the end comes back, and mends its disk.
+// Time for a process that is dead at the end to return and repair its disk.
 constexpr absl::Duration kAfterwards = absl::Seconds(4);
 
 const char* Word(SimWrite::Kind kind) {
@@ -55,7 +55,7 @@ const char* Word(SimDisk::Crash crash) {
   }
 }
 
-// The scenario's run, with a script that goes by what has been committed.
+// The scenario's run, with a script that follows what has been committed.
 class Play {
  public:
   Play(const CrashScenario& scenario, const CrashPoint& point)
@@ -144,7 +144,8 @@ class Play {
   SimCluster cluster_;  // destroyed first: its processes use the above
 };
 
-// Back before anybody is sure of its death, after a suspicion, or after all have gone on.
+// The process returns before its death is certain, after a suspicion, or after all others have gone
+// on.
 absl::Duration DowntimeOf(uint64_t change) {
   constexpr absl::Duration (*kMilliseconds)(int64_t) = &absl::Milliseconds<int64_t>;
   const int64_t milliseconds[] = {1, 700, 3000};

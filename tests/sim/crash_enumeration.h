@@ -1,16 +1,16 @@
-// Crash enumeration: a small run in which a process dies at a chosen write, once for every write
-// there is.
+// Crash enumeration: runs a small run once for every write, each time with a process that dies at
+// that write.
 //
 //   const CrashScenario scenario = DrawCrashScenario(0);
 //   for (const CrashPoint& point : CrashPoints(scenario)) {
 //     EXPECT_THAT(RunWithCrash(scenario, point), IsEmpty()) << point.Text();
 //   }
 //
-// The run has all that writes: two founders make version 0, a third peer joins late from a
-// snapshot, a founder leaves, every version is followed by a snapshot and the drop of what came
+// The run covers every kind of write: two founders make version 0, a third peer joins late from a
+// snapshot, a founder leaves, and each version is followed by a snapshot, which replaces what came
 // before. Peers die at each change of their disks (with what was not synced lost, kept or torn),
-// the coordinator before and after each transaction of its store. Until its crash a run is the run
-// without one, so every point is reached. Deterministic; one thread.
+// the coordinator before and after each transaction of its store. Until its crash a run equals the
+// run without a crash, so every point is reached. Deterministic; one thread.
 #pragma once
 
 #include <cstdint>
@@ -28,30 +28,31 @@ struct CrashScenario {
   SimClusterSettings cluster;
   std::string joiner;
   std::string leaver;
-  bool coordinator_too = false;  // it is killed at the instant at which a peer dies
+  bool coordinator_too = false;  // The coordinator is killed at the instant at which a peer dies.
 };
 
-// Number 0 is the smallest; each other draws its codec, error feedback, peers and what dies
-// together.
+// Scenario 0 is the smallest; every other number draws the codec, error feedback, peers, and which
+// processes die together.
 CrashScenario DrawCrashScenario(uint64_t number);
 
 struct CrashPoint {
   std::string process;
-  uint64_t change = 0;  // of its disk, from 1 on
+  uint64_t change = 0;  // The number of the change of its disk, from 1 on.
   SimDisk::Crash left = SimDisk::Crash::kLoseUnsynced;
-  std::string what;         // "append /p1/log/headers"
-  absl::Duration downtime;  // until it is started again
+  std::string what;         // For example "append /p1/log/headers".
+  absl::Duration downtime;  // How long until the process is started again.
 
   std::string Text() const;
 };
 
-// Every point of the scenario's run without a crash.
+// Returns every point of the scenario's run without a crash.
 std::vector<CrashPoint> CrashPoints(const CrashScenario& scenario);
 
-// The transactions that the coordinator's store makes durable in that run.
+// Returns the transactions that the coordinator's store makes durable in that run.
 std::vector<RunUpdate> StoreTrace(const CrashScenario& scenario);
 
-// Runs to the seal; what was wrong, a line each. An empty process: no crash.
+// Runs until the seal and returns what was wrong, one line each. There is no crash if point.process
+// is empty.
 std::vector<std::string> RunWithCrash(const CrashScenario& scenario, const CrashPoint& point);
 
 }  // namespace atolld

@@ -11,17 +11,18 @@
 namespace atolld {
 namespace {
 
-// Set for the longer form: so many scenarios instead of the one.
+// If set, the number of scenarios of the longer form.
 constexpr char kScenarios[] = "ATOLL_CRASH_SCENARIOS";
 
-// Under sanitizers a run takes ten times as long, and every write is gone through without them.
+// Under sanitizers a run takes ten times as long, so only a part of the writes is tried; all are
+// tried without sanitizers.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr size_t kEvery = 8;
 #else
 constexpr size_t kEvery = 1;
 #endif
 
-// A broken run breaks at many writes: so many are told.
+// A broken run breaks at many writes; only this many are reported.
 constexpr int kMostTold = 10;
 
 uint64_t Scenarios() {

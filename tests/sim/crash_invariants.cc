@@ -25,8 +25,8 @@ bool IsWhole(Files& files, const std::string& path) {
   return true;
 }
 
-// The state of that version can be had from this disk: its payload is there, or a snapshot that
-// counts it in.
+// Returns true if the state of that version can be restored from this disk: its payload is there,
+// or a snapshot that includes it.
 bool Holds(Files& files, const std::string& dir, const v1::EntryHeader& header) {
   const auto payload = PayloadCheck::Open(files, dir, header);
   if (payload.ok()) {

@@ -1,7 +1,7 @@
-// CrashInvariants: what must hold of a run whatever process died at whatever write, seen from
-// outside: what peers say on their Sessions, the coordinator's store, the disks.
+// CrashInvariants: what must hold of a run whichever process died at whichever write, as seen from
+// outside: from the peers' Sessions, the coordinator's store, and the disks.
 //
-// Each violation is one line. The checks read disks and change nothing. One thread.
+// Each violation is one line. The checks only read the disks. One thread.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,17 @@ class CrashInvariants {
  public:
   explicit CrashInvariants(uint32_t quorum) : quorum_(quorum) {}
 
-  // A frame of a peer's Session: the version that it says it holds never falls, and all that name
-  // the digest of a version name the same one.
+  // Checks a frame of a peer's Session: the version that the peer says it holds never falls, and
+  // all peers name the same digest for a version.
   void OnFrame(const std::string& peer, const Frame& frame);
 
-  // Just after a death: every version that the coordinator has promised is still in its store, and
-  // each is whole on the disks of a quorum.
+  // Checks, just after a death, that every version that the coordinator has promised is still in
+  // its store and whole on the disks of a quorum.
   void CheckDurable(SimCluster& cluster);
 
-  // After the seal: each disk's log replays, in one history, to its version's digest; all but those
-  // that left or were away hold the last version and the seal; no sample is spent twice.
+  // Checks after the seal that each disk's log replays, as one history, to its version's digest;
+  // that all peers but those that left or are `away` hold the last version and the seal; and that
+  // no sample is spent twice.
   void CheckEnd(SimCluster& cluster, const std::set<std::string>& away, uint64_t rounds);
 
   void Fault(std::string line) { faults_.push_back(std::move(line)); }
@@ -41,9 +42,9 @@ class CrashInvariants {
   void CheckSamples(const StoredRun& run);
 
   const uint32_t quorum_;
-  std::map<std::string, uint64_t> said_;     // by peer: its newest version
-  std::map<uint64_t, std::string> digests_;  // of each version's state
-  std::vector<std::string> promised_;        // digest of each header that was in the store
+  std::map<std::string, uint64_t> said_;     // The newest version that each peer has said it holds.
+  std::map<uint64_t, std::string> digests_;  // The digest of each version's state.
+  std::vector<std::string> promised_;        // The digest of each header that was in the store.
   std::vector<std::string> faults_;
 };
 

@@ -1,4 +1,5 @@
-// The end of whole simulated runs: who stays for whom, and what is said when nobody can help.
+// The end of whole simulated runs: which peers stay for others, and what is said when no peer can
+// help.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -24,7 +25,7 @@ void ExpectSealed(SimCluster& cluster, const std::string& peer) {
   EXPECT_TRUE(report->sealed) << peer;
 }
 
-// A run of three, of whom p3 dies while version 8 is made.
+// A run of three peers, of which p3 dies while version 8 is made.
 struct WithoutP3 {
   explicit WithoutP3(uint64_t seed) : cluster(seed, {}), world(cluster.world()) {
     CHECK(cluster.RunToVersion(7));
@@ -50,8 +51,8 @@ struct WithoutP3 {
   SimWorld& world;
 };
 
-// If this failed, a peer that is alive and lacks the last entry would be left behind by those that
-// hold it.
+// If this failed, a living peer that lacks the last entry would be left behind by those that hold
+// it.
 TEST(SimEndTest, DonorsStayForALivePeerThatLacksTheLastEntry) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     WithoutP3 run(seed);
@@ -64,7 +65,7 @@ TEST(SimEndTest, DonorsStayForALivePeerThatLacksTheLastEntry) {
   }
 }
 
-// If this failed, a peer that can reach nobody would keep all others of a finished run for ever.
+// If this failed, a peer that can reach no other would keep all others of a finished run for ever.
 TEST(SimEndTest, NobodyStaysForAPeerThatCannotBeHelped) {
   WithoutP3 run(5);
   run.ComeBackCutOff();
@@ -97,7 +98,7 @@ TEST(SimEndTest, NobodyStaysWithoutTheCoordinator) {
   }
 }
 
-// If this failed, a peer that comes back when all others have left would ask nobody for ever.
+// If this failed, a peer that comes back when all others have left would keep dialling for ever.
 TEST(SimEndTest, APeerThatComesBackToNobodySaysSoAndEnds) {
   for (const bool wiped : {false, true}) {
     WithoutP3 run(7);
@@ -118,7 +119,7 @@ TEST(SimEndTest, APeerThatComesBackToNobodySaysSoAndEnds) {
   }
 }
 
-// If this failed, one that has the rest would come back for nothing.
+// If this failed, a peer that has the rest would have come back for nothing.
 TEST(SimEndTest, APeerThatComesBackToADonorCompletes) {
   for (const bool wiped : {false, true}) {
     WithoutP3 run(8);
@@ -137,7 +138,8 @@ TEST(SimEndTest, APeerThatComesBackToADonorCompletes) {
   }
 }
 
-// If this failed, a peer without a coordinator would give up, or leave its operator to guess.
+// If this failed, a peer without a coordinator would give up, or leave its operator without a
+// reason.
 TEST(SimEndTest, WithoutACoordinatorItSaysWhatItWaitsForAndDialsOn) {
   WithoutP3 run(9);
   run.RunToTheEndOf("p1");
@@ -157,8 +159,8 @@ TEST(SimEndTest, WithoutACoordinatorItSaysWhatItWaitsForAndDialsOn) {
   EXPECT_NE(why.message().find("It was at p1, p2:"), std::string::npos) << why;
 }
 
-// If this failed, whoever asks a peer for what it does not serve would take it for one that is
-// dead: so would the coordinator, when it probes a peer that has just started.
+// If this failed, a caller that asks a peer for what it does not serve would take the peer for
+// dead; so would the coordinator when it probes a peer that has just started.
 TEST(SimEndTest, AnUnservedCallGetsItsStatus) {
   SimClusterSettings settings;
   settings.start = false;

@@ -16,7 +16,7 @@ namespace rpc = ::etcdserverpb;
 
 namespace {
 
-// All that a store holds but headers, whatever the order in which it came.
+// Returns all that a store holds except headers, independent of the order in which it arrived.
 std::string RowsText(const StoredRun& run) {
   RunUpdate all;
   all.spec = run.spec;
@@ -52,7 +52,7 @@ std::string RowsText(const StoredRun& run) {
   return text;
 }
 
-// Where two such texts part.
+// Returns where two such texts differ.
 std::string Difference(const std::string& read, const std::string& right) {
   size_t at = 0;
   while (at < read.size() && at < right.size() && read[at] == right[at]) ++at;

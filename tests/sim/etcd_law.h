@@ -1,13 +1,14 @@
-// EtcdLaw: what must hold of a run's rows in a simulated etcd, whoever leads it, and what they are.
+// EtcdLaw: what must hold of a run's rows in a simulated etcd, whichever coordinator leads, and
+// what those rows contain.
 //
-// - In each term only its leader's writes have effect, and each of them once.
-// - A leader's term is over by its own clock when its lease is over.
-// - An update is in etcd when Apply has said so, and what a leader reads is the sum of all updates
+// - In each term only its leader's writes take effect, each of them once.
+// - A leader's term ends by its own clock when its lease ends.
+// - An update is in etcd once Apply has said so, and what a leader reads is the sum of all updates
 //   that have taken effect.
 //
-// It sees etcd's transactions as they take effect, so it knows of those as well whose answers were
-// lost. The numbers of what is violated are those of the guarantees: 2 one history, 3 exactly once,
-// 4 durability.
+// It sees etcd's transactions as they take effect, and so also those of which the answers were
+// lost. The numbers of violations are those of the guarantees: 2 one history, 3 exactly once, 4
+// durability.
 #pragma once
 
 #include <cstdint>
@@ -27,27 +28,28 @@ class EtcdLaw {
  public:
   using Violate = std::function<void(int invariant, const std::string& what)>;
 
-  // `prefix`: of the run's keys, ends with '/'.
+  // `prefix` is that of the run's keys and ends with '/'.
   EtcdLaw(SimEtcd& etcd, std::string prefix, Violate violate);
 
-  // Hears each update when it takes effect, in order.
+  // Sets what is called with each update when it takes effect, in order.
   void OnDurable(std::function<void(const RunUpdate&)> callback) {
     on_durable_ = std::move(callback);
   }
 
-  // What all updates together are, with all headers.
+  // Returns the sum of all updates, with all headers.
   const StoredRun& stored() const { return rows_->run; }
-  // Who holds the key; empty: nobody.
+  // Returns the holder of the leader key; empty if there is none.
   std::string leader() const;
   uint64_t terms() const { return terms_; }
 
-  // A leader's store, and what it says and does is judged. Both are of the process's present life.
+  // Wraps a leader's store, so that its calls and results are checked. `term` and `store` belong to
+  // the process's present life.
   std::unique_ptr<Store> Watch(const std::string& who, std::shared_ptr<LeaderTerm> term,
                                std::unique_ptr<Store> store);
 
  private:
   class WatchedStore;
-  struct Pending {  // a term's newest update; it may take effect when Apply has given it up
+  struct Pending {  // The newest update of a term; it may take effect after Apply has given up.
     RunUpdate update;
     bool in_parts = false;
     bool durable = true;
@@ -63,11 +65,11 @@ class EtcdLaw {
   const Violate violate_;
   std::function<void(const RunUpdate&)> on_durable_;
   const std::shared_ptr<MemoryStore::Disk> rows_ = std::make_shared<MemoryStore::Disk>();
-  std::string leader_;  // who created the key the last time
-  int64_t fence_ = 0;   // when
+  std::string leader_;  // The last process that created the key.
+  int64_t fence_ = 0;   // When it did.
   uint64_t terms_ = 0;
-  std::set<std::string> commits_;       // numbers of transactions that have taken effect
-  std::map<int64_t, Pending> pending_;  // by the term's fence
+  std::set<std::string> commits_;       // The numbers of transactions that have taken effect.
+  std::map<int64_t, Pending> pending_;  // By the term's fence.
   std::map<int64_t, std::weak_ptr<LeaderTerm>> terms_by_lease_;
 };
 

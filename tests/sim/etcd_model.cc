@@ -20,11 +20,12 @@ namespace {
 constexpr char kPrefix[] = "atoll/model/";
 constexpr absl::Duration kTtl = absl::Seconds(2);
 
-// Virtual time under faults: some ten times as long as it takes another one to lead.
+// Virtual time under faults: about ten times as long as it takes another coordinator to lead.
 constexpr absl::Duration kUnderFaults = absl::Seconds(30);
 
-// A new leader once all is healed: a lease of the former, what lets it go late, the last try of a
-// call, and the same again where the first attempt falls to one that cannot use it.
+// The time until a new coordinator leads after the healing: a lease of the former leader, the delay
+// with which it is released, the last retry of a call, and the same again if the first attempt
+// falls to a coordinator that cannot use it.
 constexpr absl::Duration kLiveness = absl::Seconds(12);
 
 SimSettings QuietSettings() {
@@ -125,8 +126,8 @@ void Model::Start(const std::string& name) {
   world_.Restart(name);
 }
 
-// Rows that are new, rows that are replaced, a table that is written whole, and now and then more
-// than one transaction holds.
+// Draws new rows, replaced rows, a table that is written whole, and occasionally more than one
+// transaction can hold.
 RunUpdate Model::Draw(uint64_t* version) {
   RunUpdate update;
   const uint64_t number = ++numbers_;

@@ -9,7 +9,7 @@ namespace {
 
 namespace rpc = ::etcdserverpb;
 
-// etcd's limits unless it is told otherwise.
+// etcd's default limits.
 constexpr int kMostEtcdOperations = 128;
 constexpr size_t kMostEtcdBytes = 3 * (size_t{1} << 20) / 2;
 

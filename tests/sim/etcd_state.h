@@ -1,8 +1,8 @@
-// EtcdState: what an etcd holds - keys with all their revisions, and leases - as its documentation
-// has it, for the calls that daemon/etcd makes.
+// EtcdState: what an etcd holds, keys with all their revisions and leases, as its documentation
+// describes them, for the calls that daemon/etcd makes.
 //
-// One state in which requests take effect one after another, so it is linearizable. Time is the
-// caller's: a lease ends when it is told so. Errors are etcd's own. Pure.
+// It is one state in which requests take effect one after another, so it is linearizable. The
+// caller keeps the time: a lease ends when the caller says so. Errors are etcd's own. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -22,29 +22,31 @@ class EtcdState {
  public:
   int64_t revision() const { return revision_; }
 
-  // OUT_OF_RANGE: that revision is compacted, or yet to come.
+  // Fails with OUT_OF_RANGE if that revision was compacted or does not exist yet.
   absl::StatusOr<etcdserverpb::RangeResponse> Range(
       const etcdserverpb::RangeRequest& request) const;
-  // INVALID_ARGUMENT: too many operations, too large, or one key is put twice. NOT_FOUND: no such
-  // lease. Then nothing of it is done.
+  // Fails with INVALID_ARGUMENT if there are too many operations, the request is too large, or a
+  // key is put twice, and with NOT_FOUND if a lease does not exist. A transaction that fails
+  // changes nothing.
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(const etcdserverpb::TxnRequest& request);
-  // OUT_OF_RANGE as Range.
+  // Fails with OUT_OF_RANGE as Range does.
   absl::Status Compact(int64_t revision);
 
   int64_t Grant();
   bool HasLease(int64_t lease) const { return leases_.count(lease) > 0; }
-  // With its keys. NOT_FOUND: there is none.
+  // Ends a lease and deletes its keys. Fails with NOT_FOUND if there is no such lease.
   absl::Status EndLease(int64_t lease);
 
-  // The newest; null: it is not there.
+  // Returns the newest version of the key; null if the key does not exist.
   const etcdserverpb::KeyValue* Find(const std::string& key) const;
-  // Whether the key has changed in that revision or later; also if nobody can tell any more.
+  // Returns true if the key has changed in that revision or later, and also if that cannot be told
+  // any more.
   bool ChangedSince(const std::string& key, int64_t revision) const;
 
  private:
   struct Version {
     int64_t revision;
-    std::optional<etcdserverpb::KeyValue> pair;  // none: deleted
+    std::optional<etcdserverpb::KeyValue> pair;  // Not set if the key was deleted.
   };
 
   const Version* At(const std::vector<Version>& versions, int64_t revision) const;
@@ -56,8 +58,8 @@ class EtcdState {
   int64_t revision_ = 1;
   int64_t compacted_ = 0;
   int64_t last_lease_ = 0;
-  std::map<std::string, std::vector<Version>> keys_;  // ascending revisions
-  std::map<int64_t, std::set<std::string>> leases_;   // their keys
+  std::map<std::string, std::vector<Version>> keys_;  // In ascending order of revisions.
+  std::map<int64_t, std::set<std::string>> leases_;   // The keys of each lease.
 };
 
 }  // namespace atolld

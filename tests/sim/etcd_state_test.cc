@@ -1,4 +1,4 @@
-// The model of etcd itself: what it does not get right, no seed can tell.
+// The model of etcd itself: no seed can reveal its errors.
 #include "tests/sim/etcd_state.h"
 
 #include "gtest/gtest.h"
@@ -27,7 +27,7 @@ rpc::RangeRequest RangeOf(const std::string& key, const std::string& end, int64_
   return request;
 }
 
-// Would break: a reader at one instant sees what was written later, or what was deleted then.
+// Would break: a reader at one revision sees what was written later, or what had been deleted.
 TEST(EtcdState, KeepsRevisions) {
   EtcdState state;
   EXPECT_EQ(state.revision(), 1);
@@ -58,7 +58,7 @@ TEST(EtcdState, KeepsRevisions) {
   EXPECT_TRUE(state.ChangedSince("a/2", 5));
 }
 
-// Would break: a fence that holds after its key was made anew.
+// Would break: a fence still holds after its key was created anew.
 TEST(EtcdState, ComparesWhatAKeyIs) {
   EtcdState state;
   const int64_t lease = state.Grant();
@@ -88,7 +88,7 @@ TEST(EtcdState, ComparesWhatAKeyIs) {
   EXPECT_NE(state.Find("k"), nullptr);
 }
 
-// Would break: the store may send what a real one refuses.
+// Would break: the store could send what a real etcd refuses.
 TEST(EtcdState, RefusesWhatEtcdRefuses) {
   EtcdState state;
   rpc::TxnRequest twice = PutOf("a", "1");

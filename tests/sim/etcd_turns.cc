@@ -60,8 +60,10 @@ Leadership::Events EtcdTurns::LeadershipEvents() {
 
 void EtcdTurns::Main() {
   {
-    Leadership leadership({access_, settings_.prefix, settings_.ttl, settings_.address, ""},
-                          LeadershipEvents());
+    // A simulated process stands still as a whole, so nothing has to tick here.
+    Leadership leadership(
+        {access_, settings_.prefix, settings_.ttl, settings_.address, "", absl::InfiniteDuration()},
+        LeadershipEvents());
     while (!threads_.dead() && !stopping_ && failed_.ok()) {
       {
         const std::shared_ptr<void> door = events_.wait();

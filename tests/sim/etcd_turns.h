@@ -1,9 +1,9 @@
-// EtcdTurns: a simulated process that is one of a run's several coordinators: it waits until it
-// leads, leads, and waits again when it has lost that, in the order of daemon/atolld's
-// CoordinatorProcess.
+// EtcdTurns: the life of a simulated process that is one of a run's several coordinators. It waits
+// until it leads, leads, and waits again when it has lost the leadership, in the order of
+// daemon/atolld's CoordinatorProcess.
 //
-// That order runs in a thread of the process, which may block (SimThreads); Leadership has another
-// one, and what it says is posted to the loop, as in production.
+// That order runs in a thread of the process, which may block (SimThreads). Leadership has a thread
+// of its own; its events are posted to the loop, as in production.
 #pragma once
 
 #include <functional>
@@ -23,28 +23,30 @@ namespace atolld {
 class EtcdTurns {
  public:
   struct Settings {
-    std::string prefix;  // ends with '/'
+    std::string prefix;  // Ends with '/'.
     absl::Duration ttl;
     std::string address;
   };
   struct Events {
-    // What stays for as long as it waits.
+    // Returns an object that lives for as long as the process waits.
     std::function<std::shared_ptr<void>()> wait;
-    // Leads, in the thread, until lost() holds; ABORTED: it could not begin.
+    // Leads, in the thread, until lost() is true. Returns ABORTED if it could not begin.
     std::function<absl::Status(std::unique_ptr<Store> store)> lead;
-    // The last: the process is to end, after Stop or with an error.
+    // The last call: the process must end, after Stop or because of an error.
     std::function<void(const absl::Status& why)> ended;
   };
 
-  // Begins at once. All outlive this, which is destroyed with the process's life.
+  // Begins at once. All arguments must outlive this object, which is destroyed with the process's
+  // life.
   EtcdTurns(SimProcess& process, SimEtcd& etcd, EtcdLaw& law, Settings settings, Events events);
 
   bool lost() const { return !lost_.empty() || stopping_ || threads_.dead(); }
-  const std::string& leader() const { return leader_; }  // where another one leads
-  // In the thread.
+  // The address of the coordinator that leads instead.
+  const std::string& leader() const { return leader_; }
+  // Both are called in the thread.
   void AwaitLost();
   void Sleep(absl::Duration wait);
-  // As by SIGTERM: it gives its lease back.
+  // Stops as on SIGTERM: it gives its lease back.
   void Stop();
 
  private:

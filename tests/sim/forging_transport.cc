@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<Listener>> ForgingTransport::Listen(const std::st
   });
 }
 
-// One that nobody can dial gives over the calls that it makes.
+// A peer that cannot be dialled serves over the calls that it makes.
 std::unique_ptr<Call> ForgingTransport::Dial(const std::string& address, const std::string& method,
                                              absl::Duration deadline) {
   return Spoiled(under_.Dial(address, method, deadline), method == kGiveEntriesMethod,

@@ -1,5 +1,6 @@
-// ForgingTransport: a peer's transport that spoils the signature of every header that the peer
-// gives to others as a donor, in half of its calls: so it can be found out, and done without.
+// ForgingTransport: a peer's transport that corrupts the signatures of the headers that the peer
+// serves as a donor. It does so in half of the peer's calls, so that the forgery can be detected
+// and the run can do without the peer.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace atolld {
 
 class ForgingTransport final : public Transport {
  public:
-  explicit ForgingTransport(Transport& under) : under_(under) {}  // outlives this
+  // `under` must outlive this object.
+  explicit ForgingTransport(Transport& under) : under_(under) {}
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Acceptor acceptor) override;

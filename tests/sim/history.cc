@@ -21,18 +21,23 @@
 namespace atolld {
 namespace {
 
-// A peer that is so many versions behind is checked by digests alone.
+// A peer that is this many versions behind is checked by digests alone.
 constexpr size_t kThetasKept = 16;
 
 bool Same(absl::Span<const float> a, absl::Span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+bool AllFinite(absl::Span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
+}
+
 absl::Span<const uint8_t> BytesOfString(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Of the leaves as production makes them of these bytes.
+// Returns the root of the leaves that production makes of these bytes.
 std::string RootOf(const v1::RunSpec& spec, uint64_t elements, const Oracle::Chunks& chunks) {
   const Codec& codec = *CodecsOf(spec.exchange()).value().updates.codec;
   const ChunkGrid grid(elements, spec.exchange().chunk_elements());
@@ -58,7 +63,8 @@ bool SameSamples(const v1::Ready& a, const v1::Ready& b) {
   return true;
 }
 
-// tokens / (1 + 0.25 x age), or, where ages count otherwise, tokens x that; once rounded to fp32.
+// tokens / (1 + 0.25 x age), or tokens times another factor if the run counts ages differently;
+// rounded to fp32 once.
 uint32_t WeightBits(const v1::RunSpec& spec, const v1::Ready& ready) {
   const auto tokens = static_cast<double>(ready.tokens());
   const double divisor = 1 + 0.25 * static_cast<double>(ready.age());
@@ -78,10 +84,10 @@ double DoubleOf(uint64_t bits) {
   return value;
 }
 
-// As many shards as a liar may have had, one after another, in an exchange.
+// The most shards that a liar may have had, one after another, in an exchange.
 constexpr size_t kMostShards = 6;
 
-// Where each chunk of a payload ends.
+// Returns where each chunk of a payload ends.
 std::vector<size_t> EndsOf(const std::string& payload) {
   uint32_t count;
   std::memcpy(&count, payload.data(), sizeof(count));
@@ -140,8 +146,9 @@ void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<cons
                            oldest, " on"));
 }
 
-// Of the state of one of the newest versions, as for OnTrain. A process that has lost what it gave
-// to the newest entry guesses by the mean alone, and one that lacks the mean by its own update.
+// `former` is one of the newest versions, as for OnTrain. A process that has lost what it gave to
+// the newest entry guesses with the mean alone, and one that lacks the mean guesses with its own
+// update alone.
 bool History::GuessFits(Worker& trainer, const Oracle& former, absl::Span<const float> guess) {
   const v1::OuterSpec& outer = spec_.outer();
   const auto given = trainer.given.find(former.version());
@@ -299,8 +306,9 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   for (std::vector<float>& residual : residuals) {
     std::vector<float> values = oracle_->Covered(ready.version(), trainer.update);
     if (!residual.empty()) {
-      values =
-          oracle_->WithResidual(std::move(values), oracle_->Covered(ready.version(), residual));
+      std::vector<float> sum =
+          oracle_->WithResidual(values, oracle_->Covered(ready.version(), residual));
+      if (AllFinite(sum)) values = std::move(sum);  // else it is as if there were none
     }
     Oracle::Chunks chunks = oracle_->Encode(peer, first_sample, values, ready.slow_codec());
     if (RootOf(spec_, values.size(), chunks) != ready.contribution_root()) continue;
@@ -333,7 +341,7 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
                         feedback ? " and its residual by the committed headers" : ""));
 }
 
-// What else gave the same bytes.
+// Adds another residual that gave the same bytes.
 void History::AddSame(Contribution made, Contribution* known) {
   for (size_t i = 0; i < made.values.size(); ++i) {
     bool there = false;
@@ -347,7 +355,8 @@ void History::AddSame(Contribution made, Contribution* known) {
   }
 }
 
-// What it hides later is what its worker has handed over, by the round that the training was for.
+// What the peer settles later is what its worker has handed over, by the round for which it was
+// trained.
 void History::OnPlainReady(const std::string& peer, const v1::Ready& ready) {
   if (!ready.contribution_root().empty() || !ready.signature().empty() ||
       ready.squared_norm_bits() != 0 || ready.squared_distance_bits() != 0) {
@@ -374,12 +383,29 @@ void History::OnMasked(const std::string& peer, const v1::MaskedUpdate& masked) 
     return violate_(3, absl::StrCat(peer, " masks an update to version ",
                                     masked.attempt().version(), " that it has not offered"));
   }
+  const std::vector<float>& values = trainer.offered.values.front();
+  masked_[{masked.attempt().attempt(), peer}] = std::string(
+      reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values.front()));
   Contribution& contribution =
       contributions_[KeyOf(masked.attempt().version(), peer, masked.contribution_root())];
   if (!contribution.peer.empty()) return;  // said again
   contribution = trainer.offered;
   contribution.weight_exponent = masked.attempt().weight_exponent();
   contribution.first_range = masked.attempt().first_range();
+}
+
+void History::OnOpened(const v1::UnmaskShares& opened) {
+  const uint64_t attempt = opened.attempt().attempt();
+  for (const v1::OpenShare& share : opened.shares()) {
+    const auto masked = masked_.find({attempt, share.of()});
+    if (!share.contributed() || masked == masked_.end()) continue;
+    const auto [shown, first] = shown_.emplace(std::pair(share.of(), masked->second), attempt);
+    if (first || shown->second == attempt) continue;
+    violate_(
+        16, absl::StrCat("one update of ", share.of(), " is in the sums of attempt ", shown->second,
+                         " and of attempt ", attempt, " at version ", opened.attempt().version()));
+  }
+  masked_.erase(masked_.begin(), masked_.lower_bound({attempt, ""}));
 }
 
 void History::OnStateDigest(const std::string& peer, uint64_t version, const std::string& digest) {
@@ -480,7 +506,7 @@ std::string History::PayloadOf(const v1::EntryHeader& header,
   return oracle_->MaskedPayload(header, updates);
 }
 
-// Masks come off where each update is in all of the sum or in none of it.
+// Masks can be removed only if each update is in all of the sum or in none of it.
 void History::CheckWhole(const v1::EntryHeader& header, size_t contributors) {
   for (const v1::ContributorSet& set : header.records().sets()) {
     if (CountBits(set.contributors()) == contributors) continue;
@@ -489,7 +515,7 @@ void History::CheckWhole(const v1::EntryHeader& header, size_t contributors) {
   }
 }
 
-// In the order of the header's contributors; empty if one of them is not to be found.
+// Returns them in the order of the header's contributors; empty if one of them cannot be found.
 std::vector<History::Contribution*> History::Contributions(const v1::EntryHeader& header) {
   std::vector<Contribution*> made;
   const v1::Plan& plan = plans_[header.version()];
@@ -540,7 +566,7 @@ void History::CheckContributor(const v1::EntryHeader& header, int position,
   SpendSamples(header, made.ready);
 }
 
-// An entry spends what the update was trained on, and nothing that its peer trains on beside.
+// An entry spends exactly what the update was trained on, and not what its peer trains on besides.
 void History::CheckSpent(const v1::EntryHeader& header, int position, const v1::Ready& ready) {
   const auto numbers = [](const auto& ranges) {
     std::set<uint64_t> all;
@@ -555,7 +581,7 @@ void History::CheckSpent(const v1::EntryHeader& header, int position, const v1::
                             contributor.peer(), "'s update was trained on"));
 }
 
-// The oldest of those that its updates were formed against.
+// The base is the oldest of those against which its updates were formed.
 void History::CheckBase(const v1::EntryHeader& header, const std::vector<Contribution*>& made) {
   uint64_t base = header.version() - 1;
   for (const Contribution* one : made) base = std::min(base, one->ready.base_version());
@@ -595,7 +621,8 @@ void History::KeepGiven(const v1::EntryHeader& header, int position, const Contr
   if (given.size() > kThetasKept) given.erase(given.begin());
 }
 
-// What was handed over is in the history now: the residual is what was not, and the bytes may go.
+// What was handed over is now in the history: the residual is what was not sent, and the bytes may
+// be dropped.
 void History::Settle(const v1::EntryHeader& header, const std::vector<Contribution*>& made) {
   for (size_t i = 0; i < made.size(); ++i) {
     Contribution& one = *made[i];
@@ -620,7 +647,7 @@ void History::Settle(const v1::EntryHeader& header, const std::vector<Contributi
   }
 }
 
-// A key's signature of a message is always the same.
+// A key's signature of one message is always the same.
 void History::OnHeld(const std::string& peer, const v1::EntryHeader& header) {
   const bool known = header.version() < signatures_.size();
   if (known && ToBytes(HeaderDigest(header)) == header_digests_[header.version()] &&
@@ -657,7 +684,7 @@ void History::CheckLengths(const std::string& peer, const v1::Ready& ready,
   }
 }
 
-// All that are scaled come to one length, and nobody else is longer.
+// All scaled updates have one length, and no other is longer.
 void History::CheckScales(const v1::EntryHeader& header, const std::vector<Contribution*>& made) {
   double limit = 0;
   double longest = 0;
@@ -684,13 +711,10 @@ void History::CheckScales(const v1::EntryHeader& header, const std::vector<Contr
   }
 }
 
-bool History::Finite() const {
-  return oracle_ == nullptr || std::all_of(oracle_->theta().begin(), oracle_->theta().end(),
-                                           [](float value) { return std::isfinite(value); });
-}
+bool History::Finite() const { return oracle_ == nullptr || AllFinite(oracle_->theta()); }
 
-// Whether the header's payload is this one with the first chunk of some of the liars' shards
-// changed as HostileTransport does; it then becomes that.
+// Returns true if the header's payload is this one after the first chunk of some of the liars'
+// shards was changed as HostileTransport does; `payload` then becomes that.
 bool History::Lied(const v1::EntryHeader& header, std::string* payload) {
   const std::vector<size_t> ends = EndsOf(*payload);
   std::vector<size_t> places;

@@ -1,9 +1,9 @@
-// History: the committed entries of a simulated run, judged by the oracle as they are announced.
+// History: the committed entries of a simulated run, checked by the oracle as they are announced.
 //
-// It hears what trainers hand over, what peers and coordinator say on their Sessions, and holds it
-// against an independent recomputation: the bytes that a peer contributes (with its residual), the
-// mean of every entry, the state after it, the samples behind it. Each thing that does not fit is
-// told once, with the number of the invariant (see invariants.h) that it breaks.
+// It records what trainers hand over and what peers and the coordinator say on their Sessions, and
+// compares this with an independent recomputation: the bytes that a peer contributes (with its
+// residual), the mean of every entry, the state after it, and the samples behind it. Each mismatch
+// is reported once, with the number of the invariant (see invariants.h) that it violates.
 #pragma once
 
 #include <cstdint>
@@ -24,45 +24,54 @@
 
 namespace atolld {
 
-// What a check does with what it found: the invariant's number, and what happened.
+// Reports a violation: the invariant's number, and what happened.
 using Violate = std::function<void(int invariant, const std::string& what)>;
 
 class History {
  public:
   explicit History(Violate violate) : violate_(std::move(violate)) {}
 
-  // A trainer's side. `peer` took `theta` for a Train; hands over an update; a process began.
+  // Events of a trainer: it made the initial parameters, `peer` took `theta` for a Train, it hands
+  // over an update, or a process began.
   void OnInitial(absl::Span<const float> initial);
-  // Whoever makes version 0 may keep it to itself: until the first entry another may take its
-  // place.
+  // The peer that makes version 0 may keep it to itself; another version 0 may replace it until the
+  // first entry.
   void ExpectAnotherGenesis() { may_begin_anew_ = true; }
   bool may_begin_anew() const { return may_begin_anew_; }
   void OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta);
-  // It took a guess of the state that the entry on its way will make.
+  // The trainer took a guess of the state that the entry on its way will make.
   void OnGuess(const std::string& peer, uint64_t version, absl::Span<const float> guess);
   void OnUpdate(const std::string& peer, absl::Span<const float> update,
                 absl::Span<const float> base);
+  // The peer was told that its last update was refused, which removes its residual.
+  void OnRefused(const std::string& peer) { trainers_[peer].residuals = {{}}; }
   void OnLife(const std::string& peer);
-  // It says that it holds no update any more: what it does not know to be settled it has dropped,
-  // and its residual with it.
+  // The peer says that it no longer holds an update. It has dropped what it does not know to be
+  // settled, and its residual with it.
   void OnUpdateGone(const std::string& peer);
-  // One it fetches or is given may lead it past the entries that would have settled its residual.
+  // A snapshot that the peer fetches or is given may lead it past the entries that would have
+  // settled its residual.
   void OnSnapshot(const std::string& peer);
-  // Peers keep so little that the newest entry's mean may go when a snapshot has it.
+  // Peers keep so little that the newest entry's mean may be dropped when a snapshot contains it.
   void ExpectDroppedMeans() { means_go_ = true; }
-  // Its disk fails now and then: it may not be able to read what it holds.
+  // The peer's disk fails now and then, so the peer may not be able to read what it holds.
   void OnDiskErrors(const std::string& peer) { trainers_[peer].unreadable = true; }
-  // Its disk tells it wrong: it may come up with another state, until it finds out.
+  // The peer's disk returns wrong bytes, so the peer may show another state until it detects that.
   void Distrust(const std::string& peer) { trainers_[peer].distrusted = true; }
-  // A bit of its theta is not what it was. The next header but one finds that out at the latest, if
-  // the state had been hashed already: from then on all must be right again.
+  // A bit of the peer's theta has flipped. The peer detects this by the next header but one at the
+  // latest, if the state had been hashed already; all must be right from then on.
   void OnMemoryFlip(const std::string& peer);
-  uint64_t flipped_until() const { return flipped_until_; }  // of all peers
+  uint64_t flipped_until() const { return flipped_until_; }  // The maximum over all peers.
   uint64_t flipped_until(const std::string& peer) { return trainers_[peer].flipped_until; }
 
-  // What was said.
+  // Messages on the Sessions.
   void OnReady(const std::string& peer, const v1::Ready& ready);
   void OnMasked(const std::string& peer, const v1::MaskedUpdate& masked);
+  // A party reveals what takes the masks off a sum of these contributors; from the first such
+  // message on, the update of each counts as shown. No two attempts may show the update of the same
+  // party, whichever training gave it: the difference of the sums would be that of the other
+  // parties alone.
+  void OnOpened(const v1::UnmaskShares& opened);
   void OnStateDigest(const std::string& peer, uint64_t version, const std::string& digest);
   void OnSynced(const std::string& peer, uint64_t version, const std::string& header_digest);
   void OnGenesis(const v1::Genesis& genesis);
@@ -71,62 +80,67 @@ class History {
   void OnSeal(const v1::Seal& seal);
 
   uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
-  bool Finite() const;  // all values of the newest state are
-  // It changes means that it has averaged, as HostileTransport does: an entry may hold its lie.
+  bool Finite() const;  // Returns true if all values of the newest state are finite.
+  // The peer changes means that it has averaged, as HostileTransport does; an entry may contain its
+  // lie.
   void OnLiar(const std::string& peer) { liars_.insert(peer); }
-  uint64_t lies() const { return lies_; }  // entries that hold one
-  // Guesses that were the oracle's to the bit, and of these the ones in which a stale part of the
-  // peer's own gave way to a fresh one.
+  uint64_t lies() const { return lies_; }  // The number of entries that contain a lie.
+  // guesses() counts the guesses that equalled the oracle's bit for bit; refreshed_guesses() counts
+  // those of them in which a stale part of the peer's own was replaced by a fresh one.
   uint64_t guesses() const { return guesses_; }
   uint64_t refreshed_guesses() const { return refreshed_guesses_; }
-  uint64_t slow_updates() const { return slow_updates_; }  // in entries, in the slow lines' codec
-  // A header as somebody holds it: its signature is what makes it one of the run's.
+  // The number of updates in entries that were in the codec of slow lines.
+  uint64_t slow_updates() const { return slow_updates_; }
+  // A header as a peer holds it: its signature proves that it belongs to the run.
   void OnHeld(const std::string& peer, const v1::EntryHeader& header);
-  // Of the state at `version`; empty if nobody has announced it.
+  // Returns the digest of the state at `version`; empty if none was announced.
   std::string StateDigest(uint64_t version) const;
 
  private:
   struct Contribution {
     std::string peer;
-    // As encoded, of what its entry covers: with error feedback update + residual, for each
-    // residual of the trainer; and which that was, of all values (empty: none).
+    // The values as encoded, of what its entry covers. With error feedback these are update +
+    // residual, for each possible residual of the trainer; `residuals` has that residual over all
+    // values (empty if there is none).
     std::vector<std::vector<float>> values;
     std::vector<std::vector<float>> residuals;
     Oracle::Chunks chunks;
-    v1::Ready ready;        // the newest
-    uint64_t included = 0;  // in this version; 0: not yet
-    uint64_t life = 0;      // of its peer, in which it was offered last
-    // Where it is masked it has its values alone, no chunks:
+    v1::Ready ready;        // The newest.
+    uint64_t included = 0;  // The version that includes it; 0 means not yet.
+    uint64_t life = 0;      // The life of its peer in which it was last offered.
+    // Used if it is masked; it then has values, but no chunks.
     uint64_t first_sample = 0;
-    uint64_t training = 0;  // of its peer, counted
+    uint64_t training = 0;  // The number of the training of its peer.
     int weight_exponent = 0;
     bool first_range = false;
   };
   struct Worker {
-    std::vector<float> update;  // the newest
-    // By the committed headers, which is what its disk may hold; empty: none. Several, where one
-    // value dwarfs all others and each gave the bytes that were handed over.
+    std::vector<float> update;  // The newest.
+    // The residuals that its disk may hold according to the committed headers; empty if there is
+    // none. There are several if one value dwarfs all others, so that each residual gave the bytes
+    // that were handed over.
     std::vector<std::vector<float>> settled = {{}};
-    std::vector<std::vector<float>> residuals = {{}};  // those of them that its process may hold
-    bool fresh = true;  // its process has not shown yet what residual it began with
+    std::vector<std::vector<float>> residuals = {{}};  // Those of them that its process may hold.
+    bool fresh = true;  // Its process has not shown yet with which residual it began.
     uint64_t synced = 0;
     bool distrusted = false;
-    uint64_t flipped_until = 0;  // versions up to this one may be wrong there
-    uint64_t train_version = 0;  // of the newest training
+    uint64_t flipped_until = 0;  // Versions up to this one may be wrong at this peer.
+    uint64_t train_version = 0;  // The version of the newest training.
     uint64_t trainings = 0;
     uint64_t lives = 0;
-    // Of mode "eager":
-    Oracle::Chunks held;                      // what its newest Ready offers
-    std::map<uint64_t, Oracle::Given> given;  // to the newest entries, by version
-    uint64_t given_unsure = 0;  // what it gave to entries up to this one it may have forgotten
-    bool unreadable = false;    // it may lack an entry's mean
-    std::vector<float> guess;   // of its newest training; empty: that begins from theta
-    uint64_t guessed_from = 0;  // the state that it was made of
-    Contribution offered;       // where updates are masked: as its newest Ready told it
+    // For mode "eager":
+    Oracle::Chunks held;                      // What its newest Ready offers.
+    std::map<uint64_t, Oracle::Given> given;  // What it gave to the newest entries, by version.
+    uint64_t given_unsure = 0;  // It may have forgotten what it gave to entries up to this one.
+    bool unreadable = false;    // It may lack an entry's mean.
+    // The guess of its newest training; empty if the training began from theta.
+    std::vector<float> guess;
+    uint64_t guessed_from = 0;  // The state from which the guess was made.
+    Contribution offered;       // With masked updates: its update as its newest Ready described it.
   };
 
   bool Known(const v1::EntryHeader& header);
-  // By peer, fragment and root: a fragment's update may have the bytes of another's.
+  // By peer, fragment and root, because the updates of two fragments may have the same bytes.
   using Key = std::tuple<std::string, size_t, std::string>;
   Key KeyOf(uint64_t version, const std::string& peer, const std::string& root) const;
   std::vector<Contribution*> Contributions(const v1::EntryHeader& header);
@@ -135,7 +149,8 @@ class History {
   void CheckWhole(const v1::EntryHeader& header, size_t contributors);
   void CheckBase(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
   void CheckSpent(const v1::EntryHeader& header, int position, const v1::Ready& ready);
-  // Peers train for an entry before the one before it is there; and of these, never take that in.
+  // Pipelined: peers train for an entry before the previous one has arrived. MissesEntries: they
+  // also never take the previous one in.
   bool Pipelined() const { return MissesEntries() || spec_.mode().kind() == "streaming"; }
   bool MissesEntries() const { return spec_.mode().kind() == "delayed" || Guesses(); }
   bool Guesses() const { return spec_.mode().kind() == "eager"; }
@@ -153,16 +168,17 @@ class History {
 
   const Violate violate_;
   v1::RunSpec spec_;
-  v1::EntryHeader newest_;                    // without a version: there is none
-  std::vector<float> initial_;                // of the version 0 that is the run's
-  std::vector<std::vector<float>> initials_;  // all that were made
+  v1::EntryHeader newest_;                    // Has no version if there is no header yet.
+  std::vector<float> initial_;                // The parameters of the run's version 0.
+  std::vector<std::vector<float>> initials_;  // The parameters of every version 0 that was made.
   bool may_begin_anew_ = false;
   std::unique_ptr<Oracle> oracle_;
-  std::vector<std::string> digests_;               // of the states, by version
-  std::vector<std::string> header_digests_;        // by version; of the genesis at 0
-  std::vector<std::string> signatures_;            // of the headers, by version; "" at 0
-  std::map<uint64_t, std::vector<float>> thetas_;  // of the newest versions
-  std::map<uint64_t, Oracle> formers_;             // likewise, where peers guess
+  std::vector<std::string> digests_;         // The digests of the states, by version.
+  std::vector<std::string> header_digests_;  // By version; version 0 has that of the genesis.
+  // The signatures of the headers, by version; version 0 has "".
+  std::vector<std::string> signatures_;
+  std::map<uint64_t, std::vector<float>> thetas_;  // The states of the newest versions.
+  std::map<uint64_t, Oracle> formers_;             // Likewise, if peers guess.
   bool means_go_ = false;
   uint64_t guesses_ = 0;
   uint64_t refreshed_guesses_ = 0;
@@ -172,10 +188,14 @@ class History {
   std::set<std::string> liars_;
   uint64_t lies_ = 0;
   std::map<Key, Contribution> contributions_;
-  // Where updates are masked: trainings that an entry has taken, by peer and number.
+  // With masked updates: the entry that took each training, by peer and number of the training.
   std::map<std::pair<std::string, uint64_t>, uint64_t> taken_;
-  std::map<uint64_t, v1::Plan> plans_;  // the newest of each version
-  std::map<uint64_t, uint64_t> spent_;  // samples: first -> end, disjoint
+  // With masked updates: the values of each update, by attempt and peer, and the attempt that
+  // showed them.
+  std::map<std::pair<uint64_t, std::string>, std::string> masked_;
+  std::map<std::pair<std::string, std::string>, uint64_t> shown_;
+  std::map<uint64_t, v1::Plan> plans_;  // The newest plan of each version.
+  std::map<uint64_t, uint64_t> spent_;  // Disjoint ranges of samples, from first to end.
 };
 
 }  // namespace atolld

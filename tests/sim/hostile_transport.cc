@@ -19,7 +19,7 @@ namespace {
 constexpr char kSession[] = "/atolld.v1.Membership/Session";
 constexpr char kExchange[] = "/atolld.v1.Exchange/Exchange";
 
-// The last code of a chunk, which is a value by itself.
+// Changes the last code of a chunk, which is a value by itself.
 SharedBytes Changed(const SharedBytes& chunk) {
   std::vector<uint8_t> bytes(chunk.span().begin(), chunk.span().end());
   bytes.back() = bytes.back() == 0 ? 1 : 0;
@@ -225,7 +225,7 @@ namespace {
 
 using State = HostileTransport::State;
 
-// What the peer says on a call goes through `say`, and what it hears through `hear`.
+// What the peer says on a call passes through `say`, and what it hears through `hear`.
 class SaidCall final : public ForwardingCall {
  public:
   using Say = std::function<Frame(const Frame&)>;

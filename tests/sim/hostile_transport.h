@@ -1,20 +1,19 @@
-// HostileTransport: what makes of an honest peer one that lies: it changes what the peer says and
-// hears, as a changed program would.
+// HostileTransport: makes an honest peer lie, by changing what the peer says and hears, as a
+// modified program would.
 //
-// A lying reducer changes a code of the first mean of its first shard in every round, for
-// everybody in the same way, and votes for the payload that comes of it. An equivocating one
-// changes it for one peer alone. A false accuser calls every mean wrong that it audits. A hiding
-// reducer lies, and gives its inputs to nobody. For codecs whose last byte is any code, without
-// zstd.
+// A lying reducer changes a code of the first mean of its first shard in every round, in the same
+// way for all peers, and votes for the payload that results. An equivocator changes it for one peer
+// only. A false accuser calls every mean that it audits wrong. A hiding reducer lies and gives its
+// inputs to no peer. These need a codec in which any code can be the last byte, without zstd.
 //
-// Others lie about themselves or about who can be reached. An accuser of reducers says of every
-// plan that it can reach none of the others that serve, and averages as if all others were lost:
-// its own update alone. A thief names another's address as its own. One that lies about epochs ends
-// its session at every plan, and comes back with a later epoch than it was told. One that lies
-// about versions says that it holds the run's last one, and tells no header of it. One that lies
-// about the end tells a digest of no state, and answers for everybody's share of an evaluation with
-// what is no loss. A hoarder makes version 0 and gives it to nobody, and takes shares of
-// evaluations that it never answers; a mute one does not make version 0 either.
+// Other hostile peers lie about themselves or about which peers can be reached. An accuser of
+// reducers says of every plan that it cannot reach any of the others that serve, and averages its
+// own update alone, as if all others were lost. An address thief claims another peer's address. An
+// epoch liar ends its session at every plan, and returns with a later epoch than it was told. A
+// version liar says that it holds the run's last version, and shows no header of it. An end liar
+// reports the digest of no state, and answers every peer's share of an evaluation with a value that
+// is not a loss. A hoarder makes version 0 and gives it to no peer, and takes shares of evaluations
+// that it never answers; a mute peer does not make version 0 either.
 #pragma once
 
 #include <cstdint>
@@ -43,15 +42,15 @@ enum class Hostility {
   kHoarder,
   kMute
 };
-// It keeps to itself what others wait for.
+// Returns true if the peer withholds what others wait for.
 inline bool KeepsToItself(Hostility hostility) { return hostility >= Hostility::kHoarder; }
-// It lies about what is, not about what it averages or audits.
+// Returns true if the peer makes false claims, rather than lying about what it averages or audits.
 inline bool ClaimsFalsely(Hostility hostility) { return hostility >= Hostility::kReducerAccuser; }
 absl::string_view HostilityName(Hostility hostility);
 
 class HostileTransport final : public Transport {
  public:
-  // `under` outlives this. `steals`: the address that a thief names.
+  // `under` must outlive this object. `steals` is the address that a thief claims.
   HostileTransport(Transport& under, std::string self, Hostility hostility,
                    std::string steals = "");
   ~HostileTransport() override;
@@ -61,13 +60,14 @@ class HostileTransport final : public Transport {
   std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                              absl::Duration deadline) override;
 
-  // Digests of the payloads that it has changed and voted for; what it has called wrong.
+  // lies() returns the digests of the payloads that it has changed and voted for; accusations()
+  // counts the means that it has called wrong.
   const std::set<std::string>& lies() const;
   uint64_t accusations() const;
-  // Means that it changed, votes that it gave for them, accusations and false claims.
+  // Returns the number of changed means, votes for them, accusations and false claims.
   uint64_t acts() const;
-  // From now on it passes everything on as it is; but what it keeps to itself it keeps: a run ends
-  // beside it.
+  // From now on it passes everything on unchanged. What a hoarder or a mute peer withholds it still
+  // withholds: the run must end without it.
   void Reform();
 
   struct State;

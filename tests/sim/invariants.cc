@@ -18,18 +18,19 @@
 namespace atolld {
 namespace {
 
-// The longest pause before a peer dials the coordinator again, and as much for what follows.
+// The longest pause before a peer dials the coordinator again, and the same again for what follows.
 constexpr absl::Duration kRedials = absl::Seconds(10);
 
-// A suspect that cannot be probed is dead after so long (and failure_timeout, if that is less).
+// A suspect that cannot be probed is dead after this time (or after failure_timeout, if that is
+// less).
 constexpr absl::Duration kSuspectAtMost = absl::Seconds(3);
 
-// Timers, a transaction and the events between them take so much longer than they say.
+// How much longer than nominal timers, a transaction and the events between them may take.
 constexpr absl::Duration kSlack = absl::Seconds(1);
 
 constexpr uint64_t kMostPayload = uint64_t{1} << 30;
 
-// The first byte of a oneof's message is its field's tag.
+// The first byte of the message of a oneof is its field's tag.
 char TagOf(const Frame& frame) { return frame.bytes().empty() ? '\0' : frame.bytes()[0]; }
 char Tag(int field) { return static_cast<char>(field << 3 | 2); }
 
@@ -44,7 +45,8 @@ bool HoldsSnapshotFrom(Files& files, const std::string& dir, uint64_t version) {
 
 Invariants::Invariants(Terms terms)
     : terms_(std::move(terms)),
-      history_([this](int invariant, const std::string& what) { Violate(invariant, what); }) {
+      history_([this](int invariant, const std::string& what) { Violate(invariant, what); }),
+      privacy_(terms_.privacy) {
   for (const std::string& liar : terms_.hostile) history_.OnLiar(liar);
 }
 
@@ -162,6 +164,7 @@ void Invariants::OnPeerFrame(const std::string& name, const Frame& frame) {
       Say(name, message.synced().version());
       return history_.OnSynced(name, message.synced().version(), message.synced().header_digest());
     case v1::PeerMessage::kReady:
+      privacy_.OnReady(name, message.ready());
       return history_.OnReady(name, message.ready());
     case v1::PeerMessage::kVote:
       return OnVote(name, message.vote());
@@ -216,10 +219,13 @@ void Invariants::OnVote(const std::string& name, const v1::Vote& vote) {
   history_.OnStateDigest(name, vote.version() - 1, vote.state_digest());
 }
 
-// Of each party at most one of its two secrets is ever told, whatever becomes of an attempt: with
-// both, its update would be bare.
+// At most one of a party's two secrets is ever revealed, whatever happens to an attempt: with both,
+// its update would be visible.
 void Invariants::OnMask(const std::string& name, const v1::MaskFromParty& message) {
   if (message.has_masked()) return history_.OnMasked(name, message.masked());
+  if (!message.has_opened()) return;
+  ++openings_;
+  history_.OnOpened(message.opened());
   for (const v1::OpenShare& share : message.opened().shares()) {
     const auto [told, first] = revealed_.emplace(
         std::pair(message.opened().attempt().attempt(), absl::StrCat(name, " ", share.of())),
@@ -244,12 +250,14 @@ void Invariants::OnCoordinatorFrame(const Frame& frame) {
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kWelcome:
       return OnWelcome(message.welcome());
+    case v1::CoordinatorMessage::kTrain:
+      return privacy_.OnTrain(message.train());
     case v1::CoordinatorMessage::kPlan:
       return OnPlan(message.plan());
     case v1::CoordinatorMessage::kCommit:
       return OnCommit(message.commit().header());
     case v1::CoordinatorMessage::kMask:
-      if (message.mask().has_roster()) mask_threshold_ = message.mask().roster().threshold();
+      if (message.mask().has_roster()) OnMaskRoster(message.mask().roster());
       return;
     case v1::CoordinatorMessage::kRoster:
       return OnRoster(message.roster());
@@ -261,6 +269,14 @@ void Invariants::OnCoordinatorFrame(const Frame& frame) {
     default:
       return;
   }
+}
+
+void Invariants::OnMaskRoster(const v1::MaskRoster& roster) {
+  mask_threshold_ = roster.threshold();
+  const auto parties = static_cast<uint32_t>(roster.parties_size());
+  if (parties >= terms_.mask_roster) return;
+  Violate(16, absl::StrCat("attempt ", roster.attempt().attempt(), " shares masks among ", parties,
+                           " parties, and the run asks for ", terms_.mask_roster));
 }
 
 void Invariants::OnFormerLeaderFrame(const Frame& frame) {
@@ -317,8 +333,8 @@ void Invariants::OnPlan(const v1::Plan& plan) {
   history_.OnPlan(plan);
 }
 
-// A death costs an exchange what only the dead could give, and no more: it may come to nothing only
-// where something was done to one of those that were left.
+// A death costs an exchange only what the dead peer could give. The exchange may fail only if
+// something was also done to one of the remaining peers.
 void Invariants::CheckFormerExchange(const v1::Plan& next) {
   const v1::Plan& former = newest_plan_;
   if (next.version() != former.version() || next.epoch() <= former.epoch()) return;
@@ -344,7 +360,7 @@ void Invariants::CheckFormerExchange(const v1::Plan& next) {
                           left, " that were left of it"));
 }
 
-// Somebody that nothing was done to was left who could have averaged it.
+// Returns true if an undisturbed peer was left that could have averaged it.
 bool Invariants::Reducible(const v1::Plan& plan) const {
   std::set<std::string> contributors;
   bool dialable = false;
@@ -382,6 +398,10 @@ void Invariants::OnDurable(const RunUpdate& update) {
     // What was announced before comes from the peers' logs: it was voted for once.
     if (header.version() > announced_) CheckQuorum(header);
   }
+  for (size_t i = 0; i < std::min(update.headers.size(), update.rounds.size()); ++i) {
+    const std::string wrong = privacy_.OnRecord(update.headers[i], update.rounds[i]);
+    if (!wrong.empty()) Violate(19, wrong);
+  }
   for (const v1::RoundRecord& round : update.rounds) {
     if (round.exchange_seconds() >= 0) continue;
     Violate(7,
@@ -417,7 +437,7 @@ void Invariants::CheckQuorum(const v1::EntryHeader& header) {
   ballots_.erase(ballots_.begin(), ballots_.upper_bound(header.version()));
 }
 
-// Votes are not all: what is averaged is of a quorum as well.
+// Votes are not enough: what is averaged must also come from a quorum.
 void Invariants::CheckThin(const v1::EntryHeader& header) {
   for (const v1::ShardRecord& shard : header.records().shards()) {
     size_t least = std::numeric_limits<size_t>::max();
@@ -431,7 +451,7 @@ void Invariants::CheckThin(const v1::EntryHeader& header) {
   }
 }
 
-// Whoever was told an older one and all that has changed since then knows the same.
+// A peer that was told an older roster and all changes since then must know the same.
 void Invariants::OnRoster(const v1::Roster& roster) {
   if (roster_ && roster_->number() == roster.number() &&
       roster_->SerializeAsString() != roster.SerializeAsString()) {
@@ -450,7 +470,7 @@ void Invariants::OnRosterDelta(const v1::RosterDelta& delta) {
   CheckAddresses(*roster_);
 }
 
-// Of two at one address others can dial one alone.
+// Others can dial only one of two peers at one address.
 void Invariants::CheckAddresses(const v1::Roster& roster) {
   std::map<std::string, std::string> holders;
   for (const v1::Member& member : roster.members()) {
@@ -505,8 +525,8 @@ bool Invariants::HostileReduces(const v1::Plan& plan) const {
                      [this](const v1::Shard& shard) { return Hostile(shard.reducer()); });
 }
 
-// Where all is audited, others are there to do it and to average anew, and nothing else goes wrong,
-// no lie is committed. Behind relays nobody can tell whose lie it was.
+// If everything is audited, other peers can audit and average again, and nothing else goes wrong,
+// then no lie is committed. Behind relays it cannot be told whose lie it was.
 void Invariants::CheckLie(const v1::EntryHeader& header) {
   const v1::Plan& plan = newest_plan_;
   if (terms_.audit_share < 1 || plan.version() != header.version() || !plan.lost().empty()) return;

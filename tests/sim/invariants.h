@@ -2,10 +2,10 @@
 //
 // Numbers are those of the guarantees: 1 agreement, 2 one history, 3 exactly once, 4 durability, 5
 // monotone versions, 6 joins, 7 quorum and deadlines, 8 membership, 9 residuals, 10 bounds, 12
-// liveness, 14 data, 15 lies, 16 masks. (11 is about strangers, 13 is checked by running a seed
-// twice.) It hears what was said and what became durable, and is told what was done to whom, so
-// that it can tell a false removal from a true one. The first thing that does not hold is kept; all
-// later ones are its consequences.
+// liveness, 14 data, 15 lies, 16 masks, 19 the accounting of privacy. (11 is about strangers, 13 is
+// checked by running a seed twice.) It hears what was said and what became durable, and is told
+// what was done to each process, so that it can tell a false removal from a justified one. Only the
+// first violation is kept; later ones are its consequences.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include "daemon/env/env.h"
 #include "membership/run/run_output.h"
 #include "tests/sim/history.h"
+#include "tests/sim/privacy_law.h"
 
 namespace atolld {
 
@@ -36,11 +37,14 @@ class Invariants {
     uint32_t quorum = 1;
     absl::Duration failure_timeout;
     std::function<absl::Duration()> now;
-    std::set<std::string> aggregators = {};  // whose votes are none of the quorum's
-    std::set<std::string> hostile = {};      // who may say another thing than they hold
+    std::set<std::string> aggregators = {};  // Their votes do not count for the quorum.
+    std::set<std::string> hostile = {};      // They may say something other than what they hold.
     double audit_share = 0;
-    uint32_t most_needed = 0;  // an exchange may need so many; 0: the quorum
-    bool masked = false;       // updates are
+    // The most contributors that an exchange may need; 0 means the quorum.
+    uint32_t most_needed = 0;
+    bool masked = false;       // Updates are masked.
+    uint32_t mask_roster = 0;  // The fewest parties among which they are masked.
+    PrivacyLaw::Terms privacy = {};
   };
 
   explicit Invariants(Terms terms);
@@ -50,49 +54,55 @@ class Invariants {
   History& history() { return history_; }
   const v1::Plan& newest_plan() const { return newest_plan_; }
   uint64_t plans_told() const { return plans_told_; }
-  uint64_t announced() const { return announced_; }  // newest version that the coordinator has said
-  // The newest version that the peer has said it holds, and whether it has said so at all.
+  // The number of shares of masks that parties have revealed.
+  uint64_t openings() const { return openings_; }
+  // The newest version that the coordinator has announced.
+  uint64_t announced() const { return announced_; }
+  // Return the newest version that the peer has said it holds, and true if it has said that of any
+  // version.
   uint64_t said(const std::string& peer) const;
   bool said_any(const std::string& peer) const;
 
-  // What is done to whom. `name` is disturbed until that time at least: what others say of it (or
-  // the coordinator does) meanwhile, and for some while after, proves nothing.
+  // Events done to the processes. `name` is disturbed until at least that time: what others, or the
+  // coordinator, say of it in that time and for a while after it proves nothing.
   void Disturb(const std::string& name, absl::Duration until);
-  void Calm(const std::string& name);  // whatever was done to it is over
+  void Calm(const std::string& name);  // All disturbances of it are over.
   void OnStart(const std::string& name);
-  // `files` shows what the crash has left of its disk.
+  // `files` shows what the crash has left on its disk.
   void OnDeath(const std::string& name, Files& files, const std::string& dir);
   void OnWiped(const std::string& peer);
-  // The coordinator's store is an older copy: it may be behind, until it has caught up.
+  // The coordinator's store is an older copy and may be behind until it has caught up.
   void OnStoreRestored();
-  // Nobody was disturbed since; InfiniteDuration: somebody still is.
+  // Returns since when no process is disturbed; InfiniteDuration if one still is.
   absl::Duration quiet_since() const;
 
-  // What happens.
+  // Events in the run.
   void OnPeerFrame(const std::string& peer, const Frame& frame);
   void OnCoordinatorFrame(const Frame& frame);
-  // Of a coordinator that leads no longer, and may not know it yet: what it announces is true.
+  // A frame of a coordinator that no longer leads, and may not know it yet; what it announces is
+  // true.
   void OnFormerLeaderFrame(const Frame& frame);
   void OnDurable(const RunUpdate& update);
 
-  // What can be said of the present instant alone; call it often.
+  // Checks what can only be checked at the present instant; call it often.
   void Check();
 
  private:
   struct Peer {
     bool alive = false;
     absl::Duration died;
-    uint64_t said = 0;  // newest version that it said it holds
+    uint64_t said = 0;  // The newest version that it said it holds.
     bool said_any = false;
-    v1::Vote vote;      // the newest
-    std::string state;  // as the coordinator's store has it
+    v1::Vote vote;      // The newest.
+    std::string state;  // As in the coordinator's store.
   };
-  using PlanKey = std::pair<uint64_t, uint32_t>;  // epoch, revision
-  using Ballots = std::map<PlanKey, std::map<std::string, std::set<std::string>>>;  // by digest
+  using PlanKey = std::pair<uint64_t, uint32_t>;  // Epoch and revision.
+  using Ballots = std::map<PlanKey, std::map<std::string, std::set<std::string>>>;  // By digest.
 
   void OnHello(const std::string& name, const v1::Hello& hello);
   void OnVote(const std::string& name, const v1::Vote& vote);
   void OnMask(const std::string& name, const v1::MaskFromParty& message);
+  void OnMaskRoster(const v1::MaskRoster& roster);
   void OnWelcome(const v1::Welcome& welcome);
   void OnPlan(const v1::Plan& plan);
   void CheckFormerExchange(const v1::Plan& next);
@@ -109,38 +119,42 @@ class Invariants {
   void OnRosterDelta(const v1::RosterDelta& delta);
   void CheckAddresses(const v1::Roster& roster);
   absl::Duration DisturbedUntil(const std::string& name) const;
-  absl::Duration Settled() const;  // how long a disturbance is felt
+  absl::Duration Settled() const;  // For how long a disturbance has effects.
 
   const Terms terms_;
   History history_;
+  PrivacyLaw privacy_;
   std::optional<Violation> violation_;
-  std::map<std::string, absl::Duration> disturbed_;  // until
+  std::map<std::string, absl::Duration> disturbed_;  // The time until which it is disturbed.
   std::map<std::string, Peer> peers_;
 
   // The coordinator.
   bool coordinator_alive_ = false;
-  bool welcomed_ = false;       // in this life
-  uint64_t highest_epoch_ = 0;  // of all lives
-  uint64_t former_epoch_ = 0;   // the highest of its former lives
+  bool welcomed_ = false;       // In this life.
+  uint64_t highest_epoch_ = 0;  // The highest in all lives.
+  uint64_t former_epoch_ = 0;   // The highest of its former lives.
   uint64_t announced_ = 0;
-  bool restored_ = false;  // its store is behind what it once announced
+  bool restored_ = false;  // Its store is behind what it once announced.
   uint64_t durable_ = 0;
   bool sealed_ = false;
   absl::Duration plan_ends_ = absl::InfiniteDuration();
-  // Of that plan, at most: its audit, or the steps that take the masks off what it has come to.
+  // The most time that the plan's audit may take, or the steps that take the masks off its result.
   absl::Duration audit_lasts_ = absl::ZeroDuration();
-  uint32_t mask_threshold_ = 0;  // of the newest attempt
-  uint32_t plan_threshold_ = 0;  // of the newest plan's
-  // Of which of a party's two secrets somebody has revealed a share: by attempt, by whom, whose.
+  uint32_t mask_threshold_ = 0;  // That of the newest attempt.
+  uint32_t plan_threshold_ = 0;  // That of the newest plan's attempt.
+  // Which of a party's two secrets has had a share revealed: by attempt, revealing party and owner
+  // of the secret.
   std::map<std::pair<uint64_t, std::string>, bool> revealed_;
   PlanKey plan_;
   v1::Plan newest_plan_;
   absl::Duration exchange_began_;
-  uint64_t plans_told_ = 0;              // plans and their revisions, to anybody
-  std::map<uint64_t, Ballots> ballots_;  // by version
-  std::set<uint64_t> hostile_versions_;  // that a hostile peer had a part in averaging
+  uint64_t plans_told_ = 0;  // Plans and their revisions that were told to any peer.
+  uint64_t openings_ = 0;
+  std::map<uint64_t, Ballots> ballots_;  // By version.
+  // The versions in the averaging of which a hostile peer took part.
+  std::set<uint64_t> hostile_versions_;
   std::map<char, std::string> newest_frames_;
-  std::optional<v1::Roster> roster_;  // as it told it
+  std::optional<v1::Roster> roster_;  // As the coordinator told it.
 };
 
 }  // namespace atolld

@@ -1,4 +1,4 @@
-// Each check against the one thing that it is there to find.
+// Each check against the one violation that it exists to find.
 #include "tests/sim/invariants.h"
 
 #include <gtest/gtest.h>

@@ -58,13 +58,13 @@ TEST(SimJoinTest, DriftInMemoryIsRepairedFromTheOwnDisk) {
     ASSERT_TRUE(cluster.RunToSeal()) << "seed " << seed << "\n" << cluster.world().LogText();
     ExpectSealedEqual(cluster, 3, 12);
     EXPECT_GE(cluster.world().LogCount("has drifted"), 1u) << cluster.world().LogText();
-    EXPECT_GE(cluster.world().LogCount("repaired from the own snapshot and log"), 1u)
+    EXPECT_GE(cluster.world().LogCount("repaired from its own snapshot and log"), 1u)
         << cluster.world().LogText();
   }
 }
 
-// If this failed, a drifted replica would hold up for ever a run that needs every peer: the header
-// that would tell it cannot come.
+// If this failed, a drifted replica would block for ever a run that needs every peer: the header
+// that would reveal the drift cannot come.
 TEST(SimJoinTest, DriftIsRepairedWhereTheQuorumNeedsEveryPeer) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     SimClusterSettings settings = Rounds(12);
@@ -86,14 +86,15 @@ TEST(SimJoinTest, DriftIsRepairedWhereTheQuorumNeedsEveryPeer) {
     ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(5))) << "seed " << seed << "\n"
                                                      << cluster.world().LogText();
     ExpectSealedEqual(cluster, settings.peers, 12);
-    EXPECT_GE(
-        cluster.world().LogCount(spoiled ? "the blocks of others" : "the own snapshot and log"), 1u)
+    EXPECT_GE(cluster.world().LogCount(spoiled ? "the blocks of other peers"
+                                               : "its own snapshot and log"),
+              1u)
         << cluster.world().LogText();
   }
 }
 
-// If this failed, a peer whose memory and disk are both spoiled would end, though others hold every
-// block.
+// If this failed, a peer whose memory and disk are both corrupted would end, although others hold
+// every block.
 TEST(SimJoinTest, DriftWithASpoiledDiskIsRepairedFromOthers) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     SimCluster cluster(seed, Rounds(14));
@@ -108,13 +109,13 @@ TEST(SimJoinTest, DriftWithASpoiledDiskIsRepairedFromOthers) {
     cluster.FlipThetaBit("p2");
     ASSERT_TRUE(cluster.RunToSeal()) << "seed " << seed << "\n" << cluster.world().LogText();
     ExpectSealedEqual(cluster, 3, 14);
-    EXPECT_GE(cluster.world().LogCount("repaired from the blocks of others"), 1u)
+    EXPECT_GE(cluster.world().LogCount("repaired from the blocks of other peers"), 1u)
         << cluster.world().LogText();
   }
 }
 
-// If this failed, a run would stand still for ever where the one peer that can give its state away
-// has a disk that cannot be read: no commit comes that would make it look again.
+// If this failed, a run would stop for ever if the only peer that can give its state away has an
+// unreadable disk: no commit comes that would make it check again.
 TEST(SimJoinTest, ADonorWithASpoiledDiskHelpsWhileTheRunStandsStill) {
   for (const bool for_good : {false, true}) {
     SimClusterSettings settings = Rounds(14);

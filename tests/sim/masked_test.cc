@@ -1,4 +1,4 @@
-// Whole runs whose updates are masked, in a simulated world, under deaths between all their steps.
+// Whole runs with masked updates in a simulated world, with deaths between all their steps.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 
 using Word = v1::MaskFromParty::MessageCase;
 
-// A run of eight, and what each peer has said of masks.
+// A run of eight peers, and what each of them has said about masks.
 class MaskedRun {
  public:
   MaskedRun(uint64_t seed, SimClusterSettings settings)
@@ -110,8 +110,8 @@ TEST(SimMaskedTest, BelowTheThresholdItWaitsAndGoesOn) {
   ExpectSealedEqual(cluster, 8, 8);
 }
 
-// If this failed, a coordinator that dies in mid-attempt would have secrets told twice, or lose the
-// round.
+// If this failed, a coordinator that dies in the middle of an attempt would have secrets revealed
+// twice, or lose the round.
 TEST(SimMaskedTest, TheCoordinatorDiesBetweenSteps) {
   uint64_t seed = 200;
   for (const Word word :

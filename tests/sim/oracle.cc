@@ -13,8 +13,8 @@
 namespace atolld {
 namespace {
 
-// Of masked updates: values that have a step of their own in common, and codes each way, so that
-// 255 of them fit 31 bits.
+// For masked updates: the number of values that share a step, and the codes in each direction, so
+// that 255 of them fit in 31 bits.
 constexpr size_t kRingBlock = 256;
 constexpr double kRingCodes = 8421504;
 
@@ -64,7 +64,7 @@ std::string PayloadOf(const std::vector<std::string>& chunks) {
   return payload + bytes;
 }
 
-// A peer's part of a rounding's key: the head of its name's digest.
+// Returns a peer's part of a rounding's key: the head of its name's digest.
 uint64_t PartOf(const std::string& peer) {
   const Digest digest = Sha256({reinterpret_cast<const uint8_t*>(peer.data()), peer.size()});
   uint64_t part;
@@ -156,7 +156,7 @@ bool Oracle::Stochastic(const std::string& codec) const {
   return stochastic_ && (codec == "int8" || codec == "int4");
 }
 
-// With two codecs the last byte says which it is.
+// With two codecs the last byte names the codec.
 std::string Oracle::EncodeUpdate(absl::Span<const float> values, uint64_t key, bool slow) const {
   const std::string& codec = slow && !slow_codec_.empty() ? slow_codec_ : update_codec_;
   const std::vector<uint8_t> bytes = Stochastic(codec)
@@ -227,15 +227,15 @@ double Oracle::SquaredDistance(const Chunks& chunks) const {
   return sum;
 }
 
-// Of a run without fragments: with them there is no rule that has one.
+// Only for a run without fragments: with fragments no rule has a centre.
 std::vector<float> Oracle::CentreOf(size_t chunk, size_t elements) const {
   if (mean_.empty()) return std::vector<float>(elements, 0.0f);
   const auto begin = mean_.begin() + static_cast<std::ptrdiff_t>(chunk * chunk_elements_);
   return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(elements));
 }
 
-// A contributor's chunk is a piece of its own unless a partial mean covers it. Pieces stand in the
-// order of their first contributor; a partial mean's scales are in it already.
+// A contributor's chunk is a piece of its own unless a partial mean covers it. Pieces are in the
+// order of their first contributor; the scales are already in a partial mean.
 std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
                                 const std::vector<const Chunks*>& contributions,
                                 size_t chunk) const {
@@ -289,8 +289,8 @@ std::string Oracle::Payload(const v1::EntryHeader& header,
   return PayloadOf(chunks);
 }
 
-// The least power of two with which kRingCodes of them cover 64 times the root mean square of the
-// block in the newest mean, or of an eighth of that of all.
+// Returns the least power of two with which kRingCodes of them cover 64 times the root mean square
+// of the block in the newest mean, or of an eighth of that of all values.
 double Oracle::RingStep(size_t block, bool first_range) const {
   double all = 0;
   double own = 0;
@@ -316,7 +316,7 @@ double Oracle::RingStep(size_t block, bool first_range) const {
   return std::ldexp(1.0, exponent);
 }
 
-// value x weight / step, rounded, and held to what the ring has room for.
+// Returns value x weight / step, rounded, and limited to what the ring has room for.
 double Oracle::RingCode(const MaskedUpdate& update, float weight, double step, size_t chunk,
                         size_t at) const {
   const auto value = static_cast<double>((*update.values)[chunk * chunk_elements_ + at]);
@@ -367,8 +367,8 @@ std::string Oracle::MaskedPayload(const v1::EntryHeader& header,
 double Oracle::SquaredMean() const { return OracleSquares(mean_, nullptr); }
 
 // adagrad: w = w + mean^2. adam: w = beta2 x w + (1 - beta2) x (mean^2 - tau^2). yogi: w moves by
-// (1 - beta2) x mean^2, up where w + tau^2 is below mean^2, down where it is above. Of all:
-// m = momentum x m + (1 - momentum) x mean; theta = theta - (rate x m) / (sqrt(w + tau^2) + tau).
+// (1 - beta2) x mean^2, up where w + tau^2 is below mean^2, down where it is above. All three: m =
+// momentum x m + (1 - momentum) x mean; theta = theta - (rate x m) / (sqrt(w + tau^2) + tau).
 void Oracle::AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at) {
   const float beta1 = Scalar(header, "momentum");
   const float tau = Scalar(header, "adaptivity");
@@ -403,7 +403,7 @@ void Oracle::AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at) 
   theta_[at] = theta_[at] - change;
 }
 
-// Not outside of what a run says that it may be at most.
+// Limits the momentum to the most that the run allows.
 float Oracle::HoldMomentum(const v1::EntryHeader& header, size_t at) {
   float& value = momentum_[at];
   if (!Has(header, "momentum_clip")) return value;
@@ -413,8 +413,8 @@ float Oracle::HoldMomentum(const v1::EntryHeader& header, size_t at) {
   return value;
 }
 
-// An update's share moves theta at once; the momentum moves where it is due, by the shares of N
-// updates, and theta with it. What is over begins the next sum.
+// An update's share moves theta at once. The momentum, and theta with it, moves when it is due, by
+// the shares of N updates; what exceeds that begins the next sum.
 float Oracle::DelayedDirection(const v1::EntryHeader& header, float mean, size_t at) {
   const float part = Scalar(header, "share") * mean;
   if (Scalar(header, "due") == 0) {
@@ -434,7 +434,7 @@ float Oracle::DelayedDirection(const v1::EntryHeader& header, float mean, size_t
 }
 
 // nesterov: buffer = momentum x buffer + mean; theta = theta - rate x (mean + momentum x buffer).
-// momentum: the buffer alone instead. average: theta = theta - rate x mean.
+// momentum: only the buffer instead of the last factor. average: theta = theta - rate x mean.
 void Oracle::StepValue(const v1::EntryHeader& header, float mean, size_t at) {
   if (Has(header, "gap")) mean = mean / Scalar(header, "gap");
   if (adaptive_) return AdaptiveStep(header, mean, at);
@@ -534,6 +534,9 @@ std::vector<float> Oracle::Residual(const v1::EntryHeader& header, int position,
       value = value - taken[i];
     }
   }
+  const uint32_t scale = header.contributors(position).scale_bits();
+  if (scale == 0) return residual;
+  for (float& value : residual) value = FloatOf(scale) * value;
   return residual;
 }
 

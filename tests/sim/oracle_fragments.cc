@@ -36,7 +36,7 @@ std::vector<size_t> SizesOf(const std::vector<Stretch>& stretches, size_t fragme
   return sizes;
 }
 
-// One move from the largest to the smallest; false: none is left to be made.
+// Makes one move from the largest to the smallest; returns false if no move is left.
 bool Level(std::vector<Stretch>* stretches, size_t fragments, size_t mean) {
   const std::vector<size_t> sizes = SizesOf(*stretches, fragments);
   size_t from = 0;

@@ -1,6 +1,6 @@
-// Which values of the flat vector each fragment has, a second time, for the oracle: docs/modes.md
-// in its plainest form, no code shared with membership/history/fragment.h. Pure; slow where that is
-// simpler.
+// Recomputes, for the oracle, which values of the flat vector belong to each fragment:
+// docs/modes.md in its plainest form, without code shared with membership/history/fragment.h. Pure;
+// slow where that is simpler.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace atolld {
 
-// The places of each fragment's values, ascending. None: everything is one fragment.
+// Returns the places of each fragment's values, ascending; empty if everything is one fragment.
 std::vector<std::vector<size_t>> OracleFragments(const v1::RunSpec& spec,
                                                  const v1::Manifest& manifest);
 

@@ -13,7 +13,7 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-// Terms in eight lanes, lanes folded in halves, blocks added up.
+// Adds terms in eight lanes, folds the lanes in halves, and adds up the blocks.
 double LaneSum(const std::vector<double>& terms) {
   double sum = 0;
   for (size_t begin = 0; begin < terms.size(); begin += 1024) {
@@ -41,7 +41,7 @@ double ScalarOf(const v1::EntryHeader& header, const std::string& name) {
   return 0;
 }
 
-// Products of the scaled rows.
+// Returns the products of the scaled rows.
 Matrix Products(const std::vector<OracleRow>& rows) {
   const size_t n = rows.size();
   Matrix products(n, std::vector<double>(n));
@@ -63,13 +63,14 @@ double SquaredDistance(const Matrix& g, size_t i, size_t j) {
   return squared < 0 ? 0 : squared;
 }
 
-// The smaller of the two in the middle.
+// Returns the smaller of the two middle values.
 double Middle(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 0 : values[(values.size() - 1) / 2];
 }
 
-// In ascending order, -0 before +0; without `cut` at each end; added from the smallest on.
+// Takes the mean in ascending order, with -0 before +0, without `cut` values at each end, adding
+// from the smallest on.
 std::vector<float> MeanOfMiddle(const std::vector<OracleRow>& rows, size_t cut) {
   std::vector<float> mean(rows.front().values.size());
   for (size_t k = 0; k < mean.size(); ++k) {
@@ -85,7 +86,7 @@ std::vector<float> MeanOfMiddle(const std::vector<OracleRow>& rows, size_t cut) 
   return mean;
 }
 
-// In each place of those that are not zero there; 0 of nobody.
+// Takes the mean in each place of the values that are not zero there; 0 if there are none.
 std::vector<float> MeanOfSenders(const std::vector<OracleRow>& rows) {
   std::vector<float> mean(rows.front().values.size(), 0.0f);
   for (size_t k = 0; k < mean.size(); ++k) {
@@ -102,7 +103,7 @@ std::vector<float> MeanOfSenders(const std::vector<OracleRow>& rows) {
   return mean;
 }
 
-// The weighted mean by other weights; 0: left out.
+// Takes the weighted mean with other weights; a weight of 0 leaves a row out.
 std::vector<float> Reweighted(std::vector<OracleRow> rows, const std::vector<float>& weights) {
   std::vector<OracleRow> kept;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -113,7 +114,7 @@ std::vector<float> Reweighted(std::vector<OracleRow> rows, const std::vector<flo
   return OracleWeightedMean(kept, nullptr);
 }
 
-// Those whose neighbours are nearest keep their weights.
+// The rows whose neighbours are nearest keep their weights.
 std::vector<float> KrumWeights(const std::vector<OracleRow>& rows, size_t faulty, size_t kept) {
   const Matrix g = Products(rows);
   const size_t n = rows.size();
@@ -137,7 +138,7 @@ std::vector<float> KrumWeights(const std::vector<OracleRow>& rows, size_t faulty
   return weights;
 }
 
-// Smoothed Weiszfeld, begun at each one's middle distance from the others.
+// Smoothed Weiszfeld, starting with each row's median distance from the others.
 std::vector<float> MedianWeights(const std::vector<OracleRow>& rows) {
   const Matrix g = Products(rows);
   const size_t n = rows.size();

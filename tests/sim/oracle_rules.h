@@ -1,5 +1,5 @@
-// The rules that make updates one, a second time, for the oracle: docs/aggregation.md in its
-// plainest form, one rounding an operation, no code shared with optimizer/. Pure; slow where that
+// Recomputes, for the oracle, the rules that combine updates: docs/aggregation.md in its plainest
+// form, with one rounding per operation and no code shared with optimizer/. Pure; slow where that
 // is simpler.
 #pragma once
 
@@ -18,27 +18,29 @@ struct OracleRow {
   float scale = 1;
 };
 
-// (sum of (w x s) x value + rest x centre) x (1 / sum of w), where rest is what of the weights the
-// scales leave over; without a centre there is no rest.
+// Returns (sum of (w x s) x value + rest x centre) x (1 / sum of w), where rest is the part of the
+// weights that the scales leave over; without a centre there is no rest.
 std::vector<float> OracleWeightedMean(const std::vector<OracleRow>& rows,
                                       const std::vector<float>* centre);
 
-// The named rule, which is another; no values if it takes more rows.
+// Returns the result of the named rule, which is not the weighted mean; empty if the rule needs
+// more rows.
 std::vector<float> OracleRobustMean(const std::string& rule, size_t faulty,
                                     const std::vector<OracleRow>& rows);
 
-// Whether a run's updates lose by e to the power of their age, and by how much one of this age
-// does.
+// OracleCountsAges returns true if a run's updates are scaled down by e to the power of their age;
+// OracleAgeFactor returns the factor for this age.
 bool OracleCountsAges(const v1::RunSpec& spec);
 double OracleAgeFactor(const v1::RunSpec& spec, uint32_t age);
 
-// What is wrong with the scalars by which the entry's step follows from what it is made of; empty:
-// nothing. `former` is the header before, without a version where there is none; `squared_mean`
-// that of this entry's mean.
+// Returns what is wrong with the scalars of the entry's step, which follow from its content; empty
+// if they are right. `former` is the previous header, without a version if there is none;
+// `squared_mean` is that of this entry's mean.
 std::string OracleStepScalars(const v1::RunSpec& spec, const v1::EntryHeader& header,
                               const v1::EntryHeader& former, double squared_mean);
 
-// The sum of squares of x, or of what it differs by from `from`: eight lanes in blocks of 1,024.
+// Returns the sum of squares of x, or of its difference from `from`: eight lanes in blocks of
+// 1,024.
 double OracleSquares(const std::vector<float>& x, const std::vector<float>* from);
 
 }  // namespace atolld

@@ -1,4 +1,4 @@
-// The oracle against the codecs that it re-implements, and against means worked out by hand.
+// Tests the oracle against the codecs that it reimplements, and against means computed by hand.
 #include "tests/sim/oracle.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ std::vector<float> DrawValues(SimRandom& random, size_t count) {
   return values;
 }
 
-// If this failed, a difference between oracle and replica would be the oracle's own.
+// If this failed, a difference between oracle and replica could be the oracle's own error.
 TEST(OracleTest, EncodesToTheBitAsTheCodecsDo) {
   SimRandom random(1);
   for (const std::string& name : CodecNames()) {
@@ -68,8 +68,8 @@ TEST(OracleTest, RefusesWhatIsNotFinite) {
   EXPECT_TRUE(Oracle(SpecOf("fp32", "average", 2), values).Encode("p1", 0, values).empty());
 }
 
-// If this failed, weights, bitmaps or partial means would be read in another way than they are
-// meant: 3 contributors, the first two averaged by a relay in chunk 0, the last absent in chunk 1.
+// If this failed, weights, bitmaps or partial means would be misread: 3 contributors, the first two
+// averaged by a relay in chunk 0, the last absent in chunk 1.
 TEST(OracleTest, MeanByWeightsBitmapsAndPartials) {
   const std::vector<float> zeros(2, 0.0f);
   Oracle oracle(SpecOf("fp32", "average", 1), zeros);
@@ -88,10 +88,14 @@ TEST(OracleTest, MeanByWeightsBitmapsAndPartials) {
   EXPECT_EQ(oracle.theta(), (std::vector<float>{-2, -5}));
   EXPECT_EQ(oracle.Residual(header, 2, std::vector<float>{-1, 100}, third),
             (std::vector<float>{0, 100}));
+  // What an entry takes scaled leaves a scaled rest, also of chunks that it does not take.
+  header.mutable_contributors(2)->set_scale_bits(Bits(0.25f));
+  EXPECT_EQ(oracle.Residual(header, 2, std::vector<float>{3, 100}, third),
+            (std::vector<float>{1, 25}));
 }
 
-// If this failed, levels with codecs of their own would be taken for each other: 1 + 2^-10 is a
-// value of fp32 and none of bf16, whose next ones are 1 and 1 + 2^-7.
+// If this failed, levels with codecs of their own would be confused: 1 + 2^-10 is a value of fp32
+// and none of bf16, whose next ones are 1 and 1 + 2^-7.
 TEST(OracleTest, EachLevelHasItsCodec) {
   const float fine = 1 + std::ldexp(1.0f, -10);
   v1::EntryHeader header;
@@ -119,7 +123,7 @@ TEST(OracleTest, EachLevelHasItsCodec) {
   }
 }
 
-// If this failed, the buffer would be mixed in before or after its turn.
+// If this failed, the buffer would be mixed in too early or too late.
 TEST(OracleTest, NesterovStepsAsWritten) {
   const std::vector<float> start = {10};
   Oracle oracle(SpecOf("fp32", "nesterov", 1), start);
@@ -138,7 +142,7 @@ TEST(OracleTest, NesterovStepsAsWritten) {
   EXPECT_EQ(oracle.version(), 2u);
 }
 
-// If this failed, a guess would be held against another formula than that of modes.md.
+// If this failed, a guess would be checked against a formula other than that of modes.md.
 TEST(OracleTest, GuessesByItsOwnShareOfTheNewestMean) {
   v1::RunSpec spec = SpecOf("fp32", "nesterov", 1);
   spec.mutable_outer()->set_learning_rate_bits(Bits(0.5f));
@@ -167,7 +171,7 @@ TEST(OracleTest, GuessesByItsOwnShareOfTheNewestMean) {
   EXPECT_EQ(oracle.theta(), std::vector<float>{8.5f}) << "a guess moves nothing";
 }
 
-// If this failed, a simulated run by Adam's rule would be held against another rule.
+// If this failed, a simulated run with Adam's rule would be checked against another rule.
 TEST(OracleTest, AdamStepsAsWritten) {
   Oracle oracle(SpecOf("fp32", "adam", 1), std::vector<float>{10});
   v1::EntryHeader header;

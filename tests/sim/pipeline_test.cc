@@ -1,5 +1,5 @@
-// Whole runs whose rounds overlap, in a simulated world, with deaths while an entry is made and the
-// next is trained for.
+// Whole runs with overlapping rounds in a simulated world, with deaths while an entry is made and
+// the next is trained for.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace atolld {
 namespace {
 
-// Three peers, and how often each was told to train ahead, and to train anew.
+// Three peers, and how many times each was told to train ahead, and to train anew.
 class OverlappingRun {
  public:
   OverlappingRun(uint64_t seed, SimClusterSettings settings)
@@ -50,7 +50,7 @@ SimClusterSettings InMode(const std::string& mode, uint64_t rounds = 10) {
   return settings;
 }
 
-// If this failed, a run whose rounds overlap would not come to its end, or peers would wait in it.
+// If this failed, a run with overlapping rounds would not end, or peers would wait in it.
 TEST(SimPipelineTest, HealthyRunsSealWithEqualReplicasAndNobodyWaits) {
   for (const char* mode : {"delayed", "eager", "streaming"}) {
     OverlappingRun run(1, InMode(mode));
@@ -66,8 +66,8 @@ TEST(SimPipelineTest, HealthyRunsSealWithEqualReplicasAndNobodyWaits) {
   }
 }
 
-// If this failed, a peer that dies with an update and a training would stop the run, or its samples
-// would be lost.
+// If this failed, a peer that dies while it holds an update and a training would stop the run, or
+// its samples would be lost.
 TEST(SimPipelineTest, APeerDiesWithBothAndComesBack) {
   for (const char* mode : {"delayed", "eager", "streaming"}) {
     for (const int milliseconds : {0, 5, 20, 100}) {
@@ -99,7 +99,8 @@ TEST(SimPipelineTest, TheCoordinatorDiesWhilePeersHoldBoth) {
   }
 }
 
-// If this failed, a worker that dies while it trains ahead would take the update that stands along.
+// If this failed, a worker that dies while it trains ahead would also lose the update that was
+// already offered.
 TEST(SimPipelineTest, AWorkerDiesWhileItTrainsAhead) {
   for (const char* mode : {"delayed", "eager", "streaming"}) {
     OverlappingRun run(4, InMode(mode));
@@ -111,7 +112,7 @@ TEST(SimPipelineTest, AWorkerDiesWhileItTrainsAhead) {
 }
 
 // If this failed, a peer that is slower than the others allow would be left out once and then wait
-// for ever, where its update is dropped, or hold two trainings.
+// for ever if its update is dropped, or hold two trainings.
 TEST(SimPipelineTest, ASlowPeerContributesNowAndThen) {
   for (const char* mode : {"delayed", "eager", "streaming"}) {
     SimClusterSettings settings = InMode(mode, 16);
@@ -122,7 +123,7 @@ TEST(SimPipelineTest, ASlowPeerContributesNowAndThen) {
   }
 }
 
-// If this failed, whoever fell behind by several entries would never take part again.
+// If this failed, a peer that fell behind by several entries would never take part again.
 TEST(SimPipelineTest, APeerThatWasCutOffCatchesUp) {
   for (const char* mode : {"delayed", "eager", "streaming"}) {
     OverlappingRun run(6, InMode(mode, 40));

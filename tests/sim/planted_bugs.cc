@@ -16,19 +16,19 @@ struct Name {
   RunsOfBug runs = {};
 };
 
-const std::array<Name, 35> kNames = {{
+const std::array<Name, 44> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync", {"", 25}},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart", {"", 6}},
     {PlantedBug::kAttemptNotChecked, "attempt-not-checked", {"", 14}},
     {PlantedBug::kResidualChangedAtSend, "residual-changed-at-send", {"", 32}},
     {PlantedBug::kSumInArrivalOrder, "sum-in-arrival-order", {"", 5}},
-    {PlantedBug::kContributorCountedTwice, "contributor-counted-twice", {"", 8}},
+    {PlantedBug::kContributorCountedTwice, "contributor-counted-twice", {"", 18}},
     {PlantedBug::kLeaseReturnedEarly, "lease-returned-early", {"", 18}},
     {PlantedBug::kJoinerSkipsBuffer, "joiner-skips-buffer"},
     {PlantedBug::kStragglerNotRebased, "straggler-not-rebased", {"", 4}},
-    {PlantedBug::kPartialsOverlap, "partials-overlap", {"", 23}},
-    {PlantedBug::kQuorumOffByOne, "quorum-off-by-one", {"", 18}},
+    {PlantedBug::kPartialsOverlap, "partials-overlap", {"", 320}},
+    {PlantedBug::kQuorumOffByOne, "quorum-off-by-one", {"", 25}},
     {PlantedBug::kHeaderChainNotChecked, "header-chain-not-checked", {"", 245}},
     {PlantedBug::kDeadlineFromWallClock, "deadline-from-wall-clock", {"", 84}},
     {PlantedBug::kMeansRoundedAsUpdates, "means-rounded-as-updates", {"", 43}},
@@ -37,8 +37,8 @@ const std::array<Name, 35> kNames = {{
     {PlantedBug::kSignatureNotChecked, "signature-not-checked", {"", 139}},
     {PlantedBug::kAuditorsTooKind, "auditors-too-kind", {"", 82}},
     {PlantedBug::kAccuserBelieved, "accuser-believed", {"", 49}},
-    {PlantedBug::kAccusedReducerDropped, "accused-reducer-dropped", {"", 11}},
-    {PlantedBug::kThinEntryTaken, "thin-entry-taken", {"", 106}},
+    {PlantedBug::kAccusedReducerDropped, "accused-reducer-dropped", {"", 202}},
+    {PlantedBug::kThinEntryTaken, "thin-entry-taken", {"", 95}},
     {PlantedBug::kAddressTaken, "address-taken", {"", 50}},
     {PlantedBug::kEpochBelieved, "epoch-believed", {"", 114}},
     {PlantedBug::kVersionBelieved, "version-believed", {"", 100}},
@@ -50,8 +50,17 @@ const std::array<Name, 35> kNames = {{
     {PlantedBug::kAgeNotWeighed, "age-not-weighed", {"", 7}},
     {PlantedBug::kAheadSpendsBoth, "ahead-spends-both", {"", 7}},
     {PlantedBug::kGuessKeepsStale, "guess-keeps-stale", {"", 14}},
-    {PlantedBug::kNoFence, "no-fence", {"etcd", 34}},
+    {PlantedBug::kNoFence, "no-fence", {"etcd", 29}},
     {PlantedBug::kStaleLease, "stale-lease", {"etcd", 2}},
+    {PlantedBug::kSamePlanAgain, "same-plan-again", {"", 76}},
+    {PlantedBug::kPairForgotten, "pair-forgotten", {"", 76}},
+    {PlantedBug::kRestNotScaled, "rest-not-scaled", {"", 2}},
+    {PlantedBug::kFormerLifeTaken, "former-life-taken", {"", 9}},
+    {PlantedBug::kMaskedAgain, "masked-again", {"", 22}},
+    {PlantedBug::kShownForgotten, "shown-forgotten", {"", 22}},
+    {PlantedBug::kClipBelieved, "clip-believed", {"", 23}},
+    {PlantedBug::kRosterOfFew, "roster-of-few", {"", 77}},
+    {PlantedBug::kDrawsHide, "draws-hide", {"", 23}},
 }};
 
 }  // namespace

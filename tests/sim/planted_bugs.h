@@ -1,5 +1,4 @@
-// The names of the deliberate mistakes of compression/base/planted_bug.h, and how one is switched
-// on.
+// The names of the deliberate mistakes of compression/base/planted_bug.h, and how to switch one on.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +9,19 @@
 
 namespace atolld {
 
-// One a line.
+// Returns the names, one per line.
 std::string PlantedBugNames();
 
-// The runs in which it shows.
+// The runs in which a bug shows.
 struct RunsOfBug {
-  std::string store;  // as DrawPlan takes it; empty: of all
-  uint64_t seed = 1;  // one that has found it, to be tried first
+  std::string store;  // As DrawPlan takes it; empty means all.
+  uint64_t seed = 1;  // A seed that has found it, to be tried first.
 };
-RunsOfBug FindRunsOfBug(absl::string_view name);  // an unknown name: all
+RunsOfBug FindRunsOfBug(absl::string_view name);  // Returns all runs for an unknown name.
 
-// From now on, in this process. INVALID_ARGUMENT: an unknown name; it tells the nearest.
-// FAILED_PRECONDITION: this build has none of them.
+// Plants the bug in this process from now on. Fails with INVALID_ARGUMENT if the name is unknown
+// (the message suggests the nearest), and with FAILED_PRECONDITION if this build has no planted
+// bugs.
 absl::Status PlantBug(absl::string_view name);
 
 }  // namespace atolld

@@ -1,5 +1,5 @@
-// Deliberate mistakes, each of which some seed of the swarm must find. What none finds is a hole in
-// the simulation.
+// Deliberate mistakes, each of which some seed of the swarm must find. A mistake that no seed finds
+// is a hole in the simulation.
 #include "tests/sim/planted_bugs.h"
 
 #include <poll.h>
@@ -22,13 +22,13 @@ namespace atolld {
 namespace {
 
 constexpr uint64_t kSeeds = 48;  // without a bug; thousands more are another test
-// A seed has one of five modes, and some bugs show in one of them alone.
+// A seed has one of five modes, and some bugs show in only one of them.
 constexpr uint64_t kSeedsWithABug = 400;
 
-// Processes at once: as many as the smallest machine that runs these tests has cores.
+// Simultaneous processes: as many as the smallest machine that runs these tests has cores.
 constexpr size_t kProcesses = 2;
 
-// The seeds without a bug are shared out, so that no core waits for the other at the end.
+// The seeds without a bug are divided, so that no core waits for the other at the end.
 constexpr uint64_t kShares = 8;
 
 // One process: seeds with one bug, until an invariant is violated.
@@ -49,7 +49,7 @@ void Say(int out, const std::string& line) {
   if (write(out, line.data(), line.size()) != static_cast<ssize_t>(line.size())) _exit(1);
 }
 
-// The child's.
+// Runs in the child process.
 void Search(const Hunt& hunt, int out) {
   if (!hunt.bug.empty() && !PlantBug(hunt.bug).ok()) _exit(1);
   const RunsOfBug runs = FindRunsOfBug(hunt.bug);
@@ -113,7 +113,7 @@ void Tell(const Hunt& hunt) {
             << std::flush;
 }
 
-// Reads what has come; false at the end.
+// Reads what has arrived; returns false at the end.
 bool Take(Hunt* hunt) {
   char bytes[4096];
   const ssize_t got = read(hunt->pipe, bytes, sizeof(bytes));
@@ -146,8 +146,8 @@ void RunAll(std::vector<Hunt>* hunts) {
   }
 }
 
-// Would break: the simulation lets a class of mistakes pass, and its green seeds say less than they
-// seem to; or an invariant cries wolf.
+// Would break: the simulation misses a class of mistakes, so that passing seeds prove less than
+// they seem to; or an invariant reports a false violation.
 TEST(PlantedBugs, EachIsFoundAndNothingElse) {
   std::vector<Hunt> hunts;
   const std::string names = PlantedBugNames();

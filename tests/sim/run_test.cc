@@ -1,4 +1,4 @@
-// Whole runs in a simulated world: the coordinator, peers, exchange and logs of production under
+// Whole runs in a simulated world: the production coordinator, peers, exchange and logs under
 // deaths.
 #include <gtest/gtest.h>
 
@@ -27,8 +27,8 @@ TEST(SimRunTest, HealthyRunSealsWithEqualReplicas) {
   EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
 }
 
-// If this failed, the gradient noise scale would not be that of what peers hand over: some length
-// on the way from worker to coordinator would be another.
+// If this failed, the gradient noise scale would not be that of the updates that peers hand over:
+// some length on the way from worker to coordinator would be wrong.
 TEST(SimRunTest, TheNoiseThatTrainersAddIsMeasured) {
   SimClusterSettings settings;
   settings.codec = "fp32";
@@ -48,9 +48,8 @@ TEST(SimRunTest, TheNoiseThatTrainersAddIsMeasured) {
   EXPECT_NEAR(rounds[0].squared_gradient() / (0.09 * elements * 17 / 12), 1, 0.05);
 }
 
-// If this failed, the utilisation that is told would not be that of the time that passes: a peer
-// would count some of it twice, or not at all; or bytes that somebody waits for would count as
-// hidden.
+// If this failed, the reported utilisation would not match the time that passes: a peer would count
+// some of it twice, or not at all; or bytes for which a peer waits would count as hidden.
 TEST(SimRunTest, TrainingAndWaitingAreAllOfTheTime) {
   SimCluster cluster(1, {});
   ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
@@ -72,7 +71,7 @@ TEST(SimRunTest, TrainingAndWaitingAreAllOfTheTime) {
   EXPECT_LT(sum.hidden_bytes(), sum.waited_bytes() / 2) << "all wait while they exchange";
 }
 
-// If this failed, a peer behind NAT could not contribute, or somebody would have to dial it.
+// If this failed, a peer behind NAT could not contribute, or other peers would have to dial it.
 TEST(SimRunTest, PeersThatNobodyCanDialContributeInEveryRound) {
   SimClusterSettings settings;
   settings.dial_out = {"p1", "p3"};
@@ -86,8 +85,8 @@ TEST(SimRunTest, PeersThatNobodyCanDialContributeInEveryRound) {
   EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
 }
 
-// If this failed, a crowd behind NAT could not train, or its aggregator would count as one of it;
-// or version 0 would stay where it was made.
+// If this failed, a crowd behind NAT could not train, or its aggregator would count as a member of
+// it; or version 0 would stay where it was made.
 TEST(SimRunTest, AnAggregatorReducesForACrowdThatNobodyCanDial) {
   SimClusterSettings settings;
   settings.dial_out = {"p1", "p2", "p3"};
@@ -106,7 +105,7 @@ TEST(SimRunTest, AnAggregatorReducesForACrowdThatNobodyCanDial) {
 }
 
 // If this failed, an aggregator that lost its disk could not get the state back from peers that
-// nobody can dial, and the run would be over.
+// cannot be dialled, and the run would be over.
 TEST(SimRunTest, AnAggregatorWithAnEmptyDiskIsGivenTheStateByThoseThatDialIt) {
   SimClusterSettings settings;
   settings.dial_out = {"p1", "p2", "p3"};
@@ -124,8 +123,8 @@ TEST(SimRunTest, AnAggregatorWithAnEmptyDiskIsGivenTheStateByThoseThatDialIt) {
   EXPECT_EQ(cluster.Verify("x1")->state_digest, cluster.Verify("p1")->state_digest);
 }
 
-// If this failed, the death of the one peer that others can dial would hang the run, fail attempt
-// after attempt, or leave that peer behind when it is back.
+// If this failed, the death of the one peer that others can dial would hang the run, fail one
+// attempt after another, or leave that peer behind when it is back.
 TEST(SimRunTest, WithoutItsOnlyReducerARunWaitsAndGoesOnWithIt) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SimClusterSettings settings;
@@ -146,7 +145,8 @@ TEST(SimRunTest, WithoutItsOnlyReducerARunWaitsAndGoesOnWithIt) {
   }
 }
 
-// If this failed, the same seed would not tell the same story, and no failure could be found again.
+// If this failed, the same seed would not give the same history, and no failure could be
+// reproduced.
 TEST(SimRunTest, SameSeedSameHistory) {
   SimCluster first(7, {});
   SimCluster second(7, {});
@@ -165,7 +165,7 @@ TEST(SimRunTest, ErrorFeedback) {
 }
 
 // If this failed, entries of fragments would split replicas, leave values out, or wait for ever for
-// a peer whose update came too late for its fragment.
+// a peer whose update was too late for its fragment.
 TEST(SimRunTest, FragmentsTakeTurnsAndWhoIsLateTrainsAnew) {
   for (const uint32_t fragments : {1u, 3u}) {
     SimClusterSettings settings;
@@ -248,8 +248,8 @@ TEST(SimRunTest, CoordinatorKilledAtManyInstantsAndRestarted) {
   }
 }
 
-// If this failed, a peer that is back before anybody takes it for dead would be waited for in vain:
-// its new process knows nothing of the exchange that its old one was in.
+// If this failed, a peer that is back before it counts as dead would be waited for without end: its
+// new process knows nothing of the exchange of the old one.
 TEST(SimRunTest, PeerKilledAndBackAtOnce) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SimCluster cluster(seed, {});
@@ -266,8 +266,8 @@ TEST(SimRunTest, PeerKilledAndBackAtOnce) {
   }
 }
 
-// If this failed, two deaths at once would stop a run that still has its quorum, or the
-// coordinator's and a peer's.
+// If this failed, two deaths at once (of peers, or of the coordinator and a peer) would stop a run
+// that still has its quorum.
 TEST(SimRunTest, TwoKilledTogether) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SimClusterSettings settings;
@@ -319,8 +319,7 @@ TEST(SimRunTest, PeerKilledWhileTheRunEnds) {
   }
 }
 
-// If this failed, the one peer that holds version 0 would be turned away before it could tell of
-// it.
+// If this failed, the one peer that holds version 0 would be turned away before it could report it.
 TEST(SimRunTest, CoordinatorKilledWhileVersionZeroIsMade) {
   for (int64_t instant = 98; instant < 112; ++instant) {
     SimCluster cluster(8, {});
@@ -334,8 +333,8 @@ TEST(SimRunTest, CoordinatorKilledWhileVersionZeroIsMade) {
   }
 }
 
-// If this failed, a coordinator whose folder was restored from a backup, or lost, would throw the
-// run's peers out, fork the history or mix up two exchanges.
+// If this failed, a coordinator whose folder was restored from a backup, or lost, would expel the
+// run's peers, fork the history or mix up two exchanges.
 TEST(SimRunTest, CoordinatorRestoredFromABackup) {
   for (uint64_t seed = 0; seed < 24; ++seed) {
     SimClusterSettings settings;
@@ -364,8 +363,8 @@ TEST(SimRunTest, CoordinatorRestoredFromABackup) {
   }
 }
 
-// If this failed, peers that keep as little as can be could not help a store that is one version
-// behind: the header that it lacks is in their snapshots alone.
+// If this failed, peers that keep as little as possible could not help a store that is one version
+// behind: the header that it lacks is only in their snapshots.
 TEST(SimRunTest, CoordinatorRestoredWherePeersKeepLittle) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     SimClusterSettings settings;

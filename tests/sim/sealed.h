@@ -1,4 +1,4 @@
-// What every simulated run must come to.
+// What must hold at the end of every simulated run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,8 @@
 
 namespace atolld {
 
-// Every peer's log replays to the digest in the seal, and all to the same one.
+// Expects that every peer's log replays to the digest in the seal, and that all peers have the same
+// digest.
 inline void ExpectSealedEqual(SimCluster& cluster, int peers, uint64_t rounds) {
   std::set<std::string> digests;
   for (int i = 1; i <= peers; ++i) {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "daemon/peer/peer_training.h"
 #include "tests/sim/swarm.h"
 
 namespace atolld {
@@ -25,14 +26,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often progress is told.
+// How often progress is printed.
 constexpr double kProgressSeconds = 10;
 
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// What all seeds together did.
+// The totals over all seeds.
 struct Totals {
   uint64_t seeds = 0;
   uint64_t events = 0;
@@ -50,10 +51,11 @@ struct Totals {
   uint64_t terms = 0;  // of leaders, where several coordinators share a store
   std::array<uint64_t, kFaultKinds> planned{};
   std::array<uint64_t, kFaultKinds> landed{};
+  std::vector<uint64_t> transitions = std::vector<uint64_t>(PeerTraining::Transitions().size(), 0);
   std::vector<std::string> failures;
 };
 
-// What repeats a seed.
+// Returns the command that repeats a seed.
 std::string CommandOf(uint64_t seed, bool calm, const std::string& mode, const std::string& store) {
   return absl::StrCat("atoll-sim --seed=", seed, calm ? " --calm" : "",
                       mode.empty() ? "" : " --mode=", mode, store.empty() ? "" : " --store=", store,
@@ -82,7 +84,7 @@ SwarmResult RunSeed(uint64_t seed, const SeedOptions& options) {
   return result;
 }
 
-// One seed, or the same one twice: then both digests must be equal.
+// Runs one seed, or the same one twice; both digests must then be equal.
 SwarmResult RunOnceOrTwice(uint64_t seed, bool twice, SeedOptions options) {
   SwarmResult result = RunSeed(seed, options);
   if (!twice || result.violation) return result;
@@ -113,6 +115,9 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
     totals->planned[kind] += static_cast<uint64_t>(result.planned[kind]);
     totals->landed[kind] += static_cast<uint64_t>(result.landed[kind]);
   }
+  for (size_t i = 0; i < result.transitions.size(); ++i) {
+    totals->transitions[i] += result.transitions[i];
+  }
   if (result.violation) totals->failures.push_back(FailureLine(result));
 }
 
@@ -126,6 +131,7 @@ std::string Encode(size_t position, const SwarmResult& result) {
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     absl::StrAppend(&line, " ", result.planned[kind], " ", result.landed[kind]);
   }
+  absl::StrAppend(&line, " ", absl::StrJoin(result.transitions, " "));
   if (result.violation) absl::StrAppend(&line, " | ", FailureLine(result));
   return line + "\n";
 }
@@ -167,6 +173,11 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
     fields >> planned >> landed;
     totals->planned[kind] += planned;
     totals->landed[kind] += landed;
+  }
+  for (uint64_t& total : totals->transitions) {
+    uint64_t made = 0;
+    fields >> made;
+    total += made;
   }
   if (halves.size() > 1) totals->failures.push_back(halves[1]);
 }
@@ -321,16 +332,21 @@ void PrintJson(const Totals& totals, double seconds) {
                                     FaultName(static_cast<FaultKind>(kind)), totals.planned[kind],
                                     totals.landed[kind]));
   }
+  std::vector<std::string> transitions;
+  for (size_t i = 0; i < totals.transitions.size(); ++i) {
+    transitions.push_back(absl::StrFormat(
+        "\"%s\": %d", PeerTraining::TextOf(PeerTraining::Transitions()[i]), totals.transitions[i]));
+  }
   std::cout << absl::StrFormat(
       "{\"seeds\": %d, \"failed\": %d, \"twice\": %d, \"events\": %d, \"rounds\": %d, "
       "\"counted\": %d, \"judged\": %d, \"stranded\": %d, \"hostile\": %d, "
       "\"lies_committed\": %d, \"liars_evicted\": %d, \"guesses\": %d, \"refreshed\": %d, "
       "\"slow_updates\": %d, \"terms\": %d, "
-      "\"seconds\": %.3f, \"faults\": {%s}}\n",
+      "\"seconds\": %.3f, \"faults\": {%s}, \"transitions\": {%s}}\n",
       totals.seeds, totals.failures.size(), totals.twice, totals.events, totals.rounds,
       totals.counted, totals.judged, totals.stranded, totals.hostile, totals.lies_committed,
       totals.liars_evicted, totals.guesses, totals.refreshed, totals.slow_updates, totals.terms,
-      seconds, absl::StrJoin(kinds, ", "));
+      seconds, absl::StrJoin(kinds, ", "), absl::StrJoin(transitions, ", "));
 }
 
 void PrintTotals(const Totals& totals, double seconds) {
@@ -350,6 +366,12 @@ void PrintTotals(const Totals& totals, double seconds) {
     std::cout << absl::StrFormat("  %-26s %7d of %7d landed\n",
                                  FaultName(static_cast<FaultKind>(kind)), totals.landed[kind],
                                  totals.planned[kind]);
+  }
+  std::cout << "the machine of a training:\n";
+  for (size_t i = 0; i < totals.transitions.size(); ++i) {
+    std::cout << absl::StrFormat("  %-34s %10d times\n",
+                                 PeerTraining::TextOf(PeerTraining::Transitions()[i]),
+                                 totals.transitions[i]);
   }
   std::cout << absl::StrFormat(
       "%d peers were dead at the end and found nobody when they came back\n", totals.stranded);

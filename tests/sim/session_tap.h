@@ -1,8 +1,9 @@
-// TapTransport: a process's transport with somebody listening to what the process says on Sessions.
+// TapTransport: a process's transport that shows a listener what the process says on its Sessions.
 //
 // Every frame that the process writes on a call of the Session method is shown before it is
-// written, and the method of every call that it makes or takes; all else passes through untouched.
-// What is shown was said: it may be on the wire, and whoever says it must be able to keep it.
+// written, and so is the method of every call that it makes or accepts; everything else passes
+// through untouched. What is shown counts as said: it may be on the wire, so the process must be
+// able to keep its word.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@ class TapTransport final : public Transport {
   using OnFrame = std::function<void(const Frame&)>;
   using OnCall = std::function<void(const std::string& method)>;
 
-  // `under` outlives this.
+  // `under` must outlive this object.
   TapTransport(Transport& under, OnFrame on_frame, OnCall on_call = nullptr)
       : under_(under), on_frame_(std::move(on_frame)), on_call_(std::move(on_call)) {}
 

@@ -26,8 +26,8 @@ TEST(SimClock, AWallClockIsOffDriftsAndStepsBack) {
   EXPECT_EQ(world.process("p").env().executor.WallTime(), wall - absl::Hours(1));
 }
 
-// Would break: a timer could fire before its own clock has reached the instant, and the code that
-// looks would spin or wait once more.
+// Would break: a timer could fire before its own clock has reached the instant, and code that
+// checks the clock would spin or wait once more.
 TEST(SimClock, ATimerNeverFiresEarlyByItsOwnClock) {
   for (const int64_t drift : {-1000, -333, 0, 7, 1000}) {
     SimWorld world(2);
@@ -47,7 +47,8 @@ TEST(SimClock, ATimerNeverFiresEarlyByItsOwnClock) {
   }
 }
 
-// Would break: what must never come would come at once, or would end the time of the whole world.
+// Would break: an event that must never come would come at once, or would end the time of the whole
+// world.
 TEST(SimClock, AnEndlessDelayNeverEnds) {
   SimWorld world(4);
   Env env = world.AddProcess("p").env();
@@ -60,7 +61,7 @@ TEST(SimClock, AnEndlessDelayNeverEnds) {
   EXPECT_EQ(world.now(), absl::Hours(24));
 }
 
-// Would break: a drift would not drift, or would make time jump.
+// Would break: a drift would have no effect, or would make time jump.
 TEST(SimClock, AMonotonicClockGainsOrLosesWithoutAJump) {
   SimWorld world(3);
   Env env = world.AddProcess("p").env();

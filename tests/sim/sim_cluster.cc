@@ -7,11 +7,25 @@
 #include "compression/base/check.h"
 
 namespace atolld {
-namespace {}  // namespace
+namespace {
+
+// How often a watched run reports its status.
+constexpr absl::Duration kStatusInterval = absl::Milliseconds(100);
+
+SimSettings WorldOf(const SimClusterSettings& settings) {
+  SimSettings world;
+  world.network.keepalive = 1.5 * settings.failure_timeout;  // as production's transport
+  return world;
+}
+
+}  // namespace
 
 SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap,
                        SimClusterEar ear)
-    : settings_(std::move(settings)), tap_(std::move(tap)), ear_(std::move(ear)), world_(seed) {
+    : settings_(std::move(settings)),
+      tap_(std::move(tap)),
+      ear_(std::move(ear)),
+      world_(seed, WorldOf(settings_)) {
   if (!settings_.start) return;
   Start(kCoordinator);
   for (int i = 1; i <= settings_.peers; ++i) Start(absl::StrCat("p", i));
@@ -105,6 +119,10 @@ std::shared_ptr<void> SimCluster::StartCoordinator(Env env) {
       [](bool) { return SigningKey::FromSeed(std::string(32, 'k')); });
   const absl::Status started = node->coordinator->Start();
   if (!started.ok()) env.log.Error(started.message());
+  if (settings_.watched) {
+    node->coordinator->OnStatus(kStatusInterval,
+                                [this](const v1::RunStatus& status) { status_ = status; });
+  }
   return node;
 }
 

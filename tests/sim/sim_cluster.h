@@ -1,5 +1,5 @@
-// SimCluster: a whole run in a simulated world - the coordinator and the peers of production, on
-// stub trainers.
+// SimCluster: a whole run in a simulated world, with the production coordinator and peers on stub
+// trainers.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "atoll/v1/admin.pb.h"
 #include "daemon/config/config.h"
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/peer/peer.h"
@@ -32,12 +33,12 @@ struct SimClusterSettings {
   uint32_t quorum = 2;
   bool error_feedback = false;
   absl::Duration failure_timeout = absl::Seconds(2);
-  std::map<std::string, absl::Duration> steps;  // of single peers, where not 50 ms
-  std::set<std::string> dial_out;               // peers that nobody can dial
-  std::set<std::string> aggregators;            // beside `peers`, started with them
-  int founders = 0;  // trainers that the first round waits for; 0: `peers`
+  std::map<std::string, absl::Duration> steps;  // The steps of single peers, if not 50 ms.
+  std::set<std::string> dial_out;               // Peers that cannot be dialled.
+  std::set<std::string> aggregators;            // In addition to `peers`, and started with them.
+  int founders = 0;  // The trainers that the first round waits for; 0 means `peers`.
   uint64_t elements = 10000;
-  uint32_t fragments = 0;  // of mode "streaming", merged at the boundary; 0: mode "sync"
+  uint32_t fragments = 0;  // For mode "streaming", merged at the boundary; 0 means mode "sync".
   std::string codec = "int8";
   std::string upper_codec;
   uint32_t chunk_elements = 4096;
@@ -45,24 +46,25 @@ struct SimClusterSettings {
   uint32_t keep_snapshots = 2;
   uint64_t keep_bytes = 0;
   double audit_share = 0.0625;
-  bool masked = false;          // private data, and updates that nobody sees: no audits then
-  uint32_t mask_threshold = 0;  // 0: what the number of parties asks for
-  std::string mode = "sync";    // "streaming" where there are fragments
-  uint32_t overlap = 1;         // of mode "streaming" without fragments
+  bool masked = false;          // Private data and masked updates, without audits.
+  uint32_t mask_threshold = 0;  // 0 means what suits the number of parties.
+  std::string mode = "sync";    // "streaming" if there are fragments.
+  uint32_t overlap = 1;         // For mode "streaming" without fragments.
   std::string outer = "nesterov";
   double outer_rate = 0.7;
   uint32_t age_cutoff = 0;
-  bool auto_pace = false;                    // steps by speed
-  bool own_initial = false;                  // each peer's worker makes another version 0
-  std::map<std::string, Hostility> hostile;  // peers that lie
-  std::set<std::string> hung_makers;         // whose workers hang when they make version 0
-  bool start = true;                         // false: the test starts each process
+  bool auto_pace = false;                    // The steps follow each peer's speed.
+  bool own_initial = false;                  // Each peer's worker makes a different version 0.
+  std::map<std::string, Hostility> hostile;  // Peers that lie.
+  std::set<std::string> hung_makers;         // Peers whose workers hang when they make version 0.
+  bool start = true;                         // If false, the test starts each process.
+  bool watched = false;                      // status() is kept.
 };
 
-// Sees what the coordinator says on its Sessions.
+// Called with what the coordinator says on its Sessions.
 using SimClusterEar = std::function<void(const Frame& frame)>;
 
-// Sees what peers say on their Sessions.
+// Called with what peers say on their Sessions.
 using SimClusterTap = std::function<void(const std::string& peer, const Frame& frame)>;
 
 class SimCluster {
@@ -80,12 +82,15 @@ class SimCluster {
   // What the coordinator has made durable.
   const StoredRun& stored() const { return store_->state->run; }
   uint64_t version() const { return stored().version(); }
+  // What the coordinator shows, at most 100 ms old; only if settings.watched.
+  const v1::RunStatus& status() const { return status_; }
   const std::vector<RunUpdate>& transactions() const { return store_->journal; }
-  // As if the coordinator's folder came back from a backup of the first of them, while it is down.
+  // Restores the coordinator's folder, while it is down, as from a backup with the first
+  // `transactions`.
   void RestoreStore(size_t transactions);
   bool RunToVersion(uint64_t wanted, absl::Duration limit = absl::Minutes(10));
 
-  // All peers have ended well: the run is sealed.
+  // Returns true if all peers have ended without error, which means that the run is sealed.
   bool RunToSeal(absl::Duration limit = absl::Minutes(30));
   const std::map<std::string, absl::Status>& finished() const { return finished_; }
 
@@ -94,26 +99,26 @@ class SimCluster {
     trainers_[peer]->SpoilNext(how);
   }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
-  // In an evaluation: in the last one.
+  // An evaluation hangs in the last version only.
   void HangWorker(const std::string& peer, SimWorker::Stage stage, bool always) {
     trainers_[peer]->HangAt(stage, always, settings_.rounds);
   }
   bool WorkerHangs(const std::string& peer) { return trainers_[peer]->hangs(); }
 
-  // Of a peer that lies, in its newest life.
+  // Returns the transport of a lying peer in its newest life.
   const HostileTransport& hostile(const std::string& peer) { return *hostile_.at(peer); }
   bool Evicted(const std::string& peer) const;
 
-  // The owner of a living peer's machine says what it may do.
+  // Sets what the owner of a living peer's machine allows it to do.
   void Allow(const std::string& peer, bool train, bool exchange, const std::string& why) {
     peers_[peer]->Allow(train, exchange, why);
   }
   void FinishRound(const std::string& peer, Task done) { peers_[peer]->FinishRound(done); }
 
-  // A living peer leaves after the round under way.
+  // Makes a living peer leave after the round under way.
   void Drain(const std::string& peer) { peers_[peer]->Drain(); }
 
-  // The replayed log on a peer's disk.
+  // Replays the log on a peer's disk.
   absl::StatusOr<VerifyReport> Verify(const std::string& peer);
 
  private:
@@ -126,11 +131,12 @@ class SimCluster {
   const SimClusterEar ear_;
   std::set<std::string> started_;
   std::map<std::string, absl::Status> finished_;
-  std::map<std::string, SimWorker*> trainers_;  // of living peers that train
-  std::map<std::string, Peer*> peers_;          // the living ones
+  std::map<std::string, SimWorker*> trainers_;  // Those of living peers that train.
+  std::map<std::string, Peer*> peers_;          // The living peers.
   std::map<std::string, std::shared_ptr<HostileTransport>> hostile_;
   const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
-  SimWorld world_;  // destroyed first: its processes use the above
+  v1::RunStatus status_;
+  SimWorld world_;  // Destroyed first, because its processes use the members above.
 };
 
 }  // namespace atolld

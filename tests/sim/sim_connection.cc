@@ -8,7 +8,8 @@
 namespace atolld {
 namespace {
 
-// As gRPC would count it: prefix, message, and the payload's field with its tag and length.
+// Returns the bytes as gRPC would count them: prefix, message, and the payload's field with its tag
+// and length.
 uint64_t WireBytes(const Frame& frame) {
   uint64_t bytes = 5 + frame.bytes().size();
   if (frame.payload.empty()) return bytes;
@@ -17,7 +18,7 @@ uint64_t WireBytes(const Frame& frame) {
   return bytes;
 }
 
-// As a network gives it: cut where no format would.
+// Cuts the bytes as a network does, at places where no format would.
 ByteParts Cut(const ByteParts& whole) {
   ByteParts cut;
   for (const SharedBytes& part : whole.parts()) {
@@ -197,13 +198,14 @@ void SimConnection::Transmitted(Side side) {
   if (side == kClient && record_.has_value() && record_->frames.size() <= record_limit_) {
     record_->frames.push_back(frame);
   }
-  Arrive(side, [this, side, frame = std::move(frame)]() mutable {
+  auto arrive = [this, side, frame = std::move(frame)]() mutable {
     End& other = ends_[Opposite(side)];
     if (other.closed) return;
     other.inbox.push_back(std::move(frame));
     if (side == kServer && other.inbox.size() == 1) Taken(kClient);
     if (other.started && other.reading) Hand(Opposite(side));
-  });
+  };
+  Arrive(side, std::move(arrive), bytes);
   network_.OnSent(*links_[side], bytes);
   Pump(side);
   if (end.unsent > kSimLowWaterBytes || end.closed) return;
@@ -211,14 +213,14 @@ void SimConnection::Transmitted(Side side) {
   if (events != nullptr && events->on_writable) events->on_writable();
 }
 
-void SimConnection::Arrive(Side from, Task task) {
-  ends_[from].wire.emplace_back(std::move(task), false);
+void SimConnection::Arrive(Side from, Task task, uint64_t bytes) {
+  ends_[from].wire.push_back({std::move(task), false, bytes});
   Travel(from);
 }
 
 void SimConnection::Tell(Side to, absl::Status status) {
-  ends_[Opposite(to)].wire.emplace_back(
-      [this, to, status = std::move(status)] { CloseNow(to, status); }, true);
+  ends_[Opposite(to)].wire.push_back(
+      {[this, to, status = std::move(status)] { CloseNow(to, status); }, true, 0});
   Travel(Opposite(to));
 }
 
@@ -230,19 +232,50 @@ void SimConnection::Travel(Side from) {
 }
 
 void SimConnection::ArriveNext(Side from) {
-  SimLink& link = *links_[from];
-  if (link.Held(network_.events().now())) {
-    link.waiting.emplace_back(weak_from_this(), from);
+  const bool stuck = Stuck(from);
+  if (stuck || Held(from)) {
+    links_[from]->waiting.emplace_back(weak_from_this(), from);
+    if (stuck) WatchStuck(from);
     return;
   }
-  std::deque<std::pair<Task, bool>>& wire = ends_[from].wire;
-  const auto [task, always] = std::move(wire.front());
-  wire.pop_front();
-  if (always || !broken_) task();
+  ends_[from].stuck_since = absl::InfiniteDuration();
+  if (from == kClient) taken_ = true;
+  const Piece piece = std::move(ends_[from].wire.front());
+  ends_[from].wire.pop_front();
+  if (piece.always || !broken_) piece.task();
 }
 
-// Tells the sender that the first frame of the inbox takes up the window no longer. A server's is
-// taken by the process alone; a client's end reads one frame ahead.
+// A connection needs packets in both directions.
+bool SimConnection::Held(Side from) const {
+  const absl::Duration now = network_.events().now();
+  const SimLink& link = *links_[from];
+  return link.Held(now) || (from == kClient && !taken_ && link.back->Held(now));
+}
+
+bool SimConnection::Stuck(Side from) const {
+  const SimLink& link = *links_[from];
+  if (from == kClient && link.to_host->hidden && link.to_host != link.from_host) return true;
+  return link.small_only && ends_[from].wire.front().bytes > kSimSmallFrame;
+}
+
+// A probe would be stuck behind it.
+void SimConnection::WatchStuck(Side from) {
+  absl::Duration& since = ends_[from].stuck_since;
+  if (since != absl::InfiniteDuration()) return;
+  since = network_.events().now();
+  SimLink& link = *links_[from];
+  if (link.small_only) link.stuck_since = std::min(link.stuck_since, since);
+  network_.events().Schedule(network_.keepalive(), SimEventQueue::kWorld,
+                             [self = weak_from_this(), from, stuck = since] {
+                               const std::shared_ptr<SimConnection> call = self.lock();
+                               if (call == nullptr || call->ends_[from].stuck_since != stuck)
+                                 return;
+                               call->Lose("the keepalive had no answer");
+                             });
+}
+
+// Tells the sender that the first frame of the inbox no longer takes up the window. At a server's
+// end only the process takes frames; a client's end reads one frame ahead.
 void SimConnection::Taken(Side side) {
   const uint64_t bytes = WireBytes(ends_[side].inbox.front());
   Arrive(side, [this, sender = Opposite(side), bytes] {
@@ -251,7 +284,7 @@ void SimConnection::Taken(Side side) {
   });
 }
 
-// Gives the first frame of the inbox to the process.
+// Gives the process the first frame of the inbox.
 void SimConnection::Hand(Side side) {
   End& end = ends_[side];
   end.reading = end.delivering = false;
@@ -331,7 +364,7 @@ void SimConnection::Refuse(const std::string& why) {
   Tell(kClient, absl::UnavailableError(why));
 }
 
-// Also where one end is over and its last word to the other is held.
+// Also applies if one end is over and its last message to the other is held.
 void SimConnection::Lose(const std::string& why) {
   broken_ = true;
   for (const Side side : {kClient, kServer}) {

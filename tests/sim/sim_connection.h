@@ -1,10 +1,12 @@
-// One simulated call: two ends, each with its queue out, its window and its inbox.
+// One simulated call: two ends, each with its outgoing queue, its window and its inbox.
 //
-// What one end sends waits in that direction's wire, in order, and each arrival takes the first: so
-// neither jitter nor a held link can change the order. A server's end whose client has half-closed
-// hears on_closed(OK) when all was read and it asks for more (or has finished); what it still
-// writes before its Finish goes out all the same, as over gRPC. A client hears the server's status
-// once all frames before it were read. A break or a cancel drops what was not yet read.
+// What one end sends waits in the wire of that direction, in order, and each arrival takes the
+// first piece. Neither jitter nor a held link can therefore change the order, and behind a frame
+// that cannot get through nothing arrives until the keepalive ends the call. A call is accepted
+// once both directions let it through. If the client has half-closed, the server's end gets
+// on_closed(OK) when all was read and it asks for more (or has finished); what it writes before its
+// Finish is still sent, as over gRPC. A client gets the server's status once it has read all frames
+// before it. A break or a cancel drops what was not read yet.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +25,9 @@
 
 namespace atolld {
 
-// on_writable: a write has ended and unsent_bytes() is at this or below.
+// on_writable is called when a write has ended and unsent_bytes() is at most this.
 inline constexpr size_t kSimLowWaterBytes = size_t{256} << 10;
-// A larger message ends its call, as production's limit does.
+// A larger message ends its call, as the limit in production does.
 inline constexpr size_t kSimMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
 
 class SimConnection : public std::enable_shared_from_this<SimConnection> {
@@ -35,25 +37,26 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   struct Party {
     std::string process;
     SimEventQueue::Owner owner;
-    std::string address;  // as the other side names it
+    std::string address;  // As the other side sees it.
     std::optional<Identity> identity{};
   };
 
-  // What the connections of one network share, and what they tell it.
+  // What the connections of one network share, and the events that they report to it.
   class Network {
    public:
     virtual ~Network() = default;
     virtual SimEventQueue& events() = 0;
     virtual SimLinks& links() = 0;
-    virtual uint64_t window_bytes() const = 0;            // of a call, one direction
-    virtual uint64_t Add(SimConnection* connection) = 0;  // gives its serial
+    virtual uint64_t window_bytes() const = 0;            // Per call and direction.
+    virtual absl::Duration keepalive() const = 0;         // As in SimNetworkSettings.
+    virtual uint64_t Add(SimConnection* connection) = 0;  // Returns the connection's serial.
     virtual void Remove(uint64_t serial) = 0;
-    virtual void OnQueued(uint64_t bytes) = 0;  // so many wait at one end
+    virtual void OnQueued(uint64_t bytes) = 0;  // Reports the number of bytes that wait at one end.
     virtual void OnSent(SimLink& link, uint64_t bytes) = 0;
-    virtual void OnRecorded(SimRecordedCall call) = 0;  // it is over
+    virtual void OnRecorded(SimRecordedCall call) = 0;  // The recorded call is over.
   };
 
-  // `listener` tells calls of one listener apart, and is never followed.
+  // `listener` only distinguishes the calls of different listeners, and is never dereferenced.
   SimConnection(Network& network, std::string method, Party client, Party server,
                 const void* listener);
   ~SimConnection();
@@ -65,7 +68,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
 
   std::unique_ptr<Call> MakeCall(Side side);
 
-  // What a Call does.
+  // Calls from the ends' Call objects.
   void Start(Side side, Call::Events events);
   void Read(Side side);
   void Write(Side side, Frame frame);
@@ -74,20 +77,22 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   size_t unsent_bytes(Side side) const { return ends_[side].unsent; }
   uint64_t sent_bytes(Side side) const { return ends_[side].sent; }
   const std::string& remote(Side side) const { return ends_[1 - side].party.address; }
-  // The client's, at the server's end.
+  // The client's identity, at the server's end.
   std::optional<Identity> identity(Side side) const {
     return side == kServer ? ends_[kClient].party.identity : std::nullopt;
   }
 
-  // What the network does.
+  // Calls from the network.
   void SetDeadline(absl::Duration deadline);
-  void Record(size_t frames);           // so that it can be made again once it is over
-  void Break(const std::string& why);   // both ends hear of it after the latency
-  void Refuse(const std::string& why);  // the server's machine tells the client
-  void Lose(const std::string& why);    // each end finds out by itself, now
+  // Records the first `frames`, so that the call can be made again once it is over.
+  void Record(size_t frames);
+  void Break(const std::string& why);   // Both ends are told after the latency.
+  void Refuse(const std::string& why);  // The server's machine tells the client.
+  void Lose(const std::string& why);    // Each end notices by itself, now.
   void DropOwner(SimEventQueue::Owner owner);
-  void Arrive(Side from, Task task);  // runs it at the other end, after what was sent before
-  void Travel(Side from);             // one more of `from`'s wire is under way
+  // Runs `task` at the other end, after what was sent before; it is a packet of `bytes`.
+  void Arrive(Side from, Task task, uint64_t bytes = 0);
+  void Travel(Side from);  // One more piece of `from`'s wire is under way.
   bool Between(const std::string& a, const std::string& b) const;
   bool broken() const { return broken_; }
   bool started(Side side) const { return ends_[side].started; }
@@ -95,31 +100,39 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   bool over() const;
 
  private:
+  struct Piece {  // A piece of what is on the wire.
+    Task task;
+    bool always;  // Delivered even if the call is broken.
+    uint64_t bytes;
+  };
   struct End {
     Party party;
-    bool attached = false;  // its Call lives
+    bool attached = false;  // Its Call object exists.
     bool started = false;
-    bool closed = false;  // on_closed was called, or never will be
+    bool closed = false;  // on_closed was called, or never will be.
     std::shared_ptr<Call::Events> events;
 
-    // Out.
+    // Outgoing.
     std::deque<Frame> queue;
     size_t unsent = 0;
     uint64_t sent = 0;
-    uint64_t in_flight = 0;  // handed to the wire, not yet taken by the other end's Read
+    uint64_t in_flight = 0;  // Handed to the wire, not yet taken by the other end's Read.
     bool transmitting = false;
     bool finishing = false;
     bool finish_sent = false;
     absl::Status finish_status;
-    std::deque<std::pair<Task, bool>> wire;  // true: also once the call is broken
+    std::deque<Piece> wire;
+    // The time since which the first piece of the wire has been stuck; InfiniteDuration if it is
+    // not.
+    absl::Duration stuck_since = absl::InfiniteDuration();
     absl::Duration last_arrival;
 
-    // In.
+    // Incoming.
     std::deque<Frame> inbox;
     bool reading = false;
     bool delivering = false;
-    std::optional<absl::Status> end;      // the other end's last word
-    std::optional<absl::Status> verdict;  // a break or cancel that came before Start
+    std::optional<absl::Status> end;      // The other end's final status.
+    std::optional<absl::Status> verdict;  // A break or cancel that came before Start.
   };
 
   static Side Opposite(Side side) { return side == kClient ? kServer : kClient; }
@@ -127,12 +140,15 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   void Transmitted(Side side);
   void RefuseToSend(Side side);
   void ArriveNext(Side from);
+  bool Held(Side from) const;   // The links hold the first piece of its wire.
+  bool Stuck(Side from) const;  // ... because of the piece itself, or of its destination.
+  void WatchStuck(Side from);
   void Taken(Side side);
   void Hand(Side side);
   void CheckEnd(Side side);
   void CloseNow(Side side, absl::Status status);
   void CloseLater(Side side, absl::Duration delay, absl::Status status);
-  void Tell(Side to, absl::Status status);  // over the wire, that the call is over
+  void Tell(Side to, absl::Status status);  // Tells over the wire that the call is over.
   void OverForClient();
   template <typename Function>
   void On(Side side, absl::Duration delay, Function function);
@@ -144,9 +160,10 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   const absl::Duration dialled_;
 
   bool broken_ = false;
+  bool taken_ = false;  // The client's first piece has arrived.
   SimEventQueue::Id deadline_ = 0;
   End ends_[2];
-  SimLink* links_[2];  // from each end to the other
+  SimLink* links_[2];  // From each end to the other.
   std::optional<SimRecordedCall> record_;
   size_t record_limit_ = 0;
 };

@@ -1,4 +1,4 @@
-// The simulated network under the tests that production's passes too.
+// The simulated network under the tests that the production one also passes.
 #include <memory>
 #include <string>
 

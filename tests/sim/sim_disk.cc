@@ -106,7 +106,7 @@ void SimDisk::CrashNow(Crash crash) {
   }
 }
 
-// The last bytes that were on their way when the power went.
+// Tears the last bytes that were being written when the power failed.
 void SimDisk::TearLastAppend() {
   const std::shared_ptr<Inode> inode = last_append_.lock();
   if (inode == nullptr || inode->bytes.size() <= last_append_start_) return;
@@ -218,7 +218,7 @@ void SimDisk::Sync(Inode& inode) {
   if (last_append_.lock().get() == &inode) last_append_.reset();
 }
 
-// A rename between two directories stands once either is synced, as in a journal.
+// A rename between two directories is durable once either is synced, as in a journal.
 void SimDisk::SyncNames(const std::string& directory) {
   std::vector<NameChange> rest;
   for (NameChange& change : name_changes_) {

@@ -1,11 +1,11 @@
-// A simulated disk: what was synced survives a crash, what was not is lost, kept or torn, and it
-// fails where the test says so.
+// A simulated disk: synced data survives a crash; unsynced data is lost, kept or torn; and
+// operations fail when the test says so.
 //
-// A file's bytes are durable after WritableFile::Sync; its name (creation, rename, removal) after
-// SyncDirectory of its directory. A rename is atomic: a crash keeps it or undoes it, never half.
-// Directories themselves are durable at once. A disk outlives the lives of its process; handles of
-// a former life fail with UNAVAILABLE. Every change has a number, from 1 on, and may be the one at
-// which the process dies.
+// A file's bytes are durable after WritableFile::Sync, its name (creation, rename, removal) after
+// SyncDirectory of its directory. A rename is atomic: a crash keeps it or undoes it, never half of
+// it. Directories themselves are durable at once. A disk outlives the lives of its process; handles
+// of a former life fail with UNAVAILABLE. Every change has a number, from 1 on, and the process can
+// be made to die at it.
 #pragma once
 
 #include <cstdint>
@@ -25,62 +25,66 @@
 
 namespace atolld {
 
-// One change of a disk. An opening that finds its file, to append to it, is none.
+// One change of a disk. Opening an existing file for appending is not a change.
 struct SimWrite {
   enum class Kind { kCreate, kAppend, kSync, kRename, kRemove, kTruncate, kMkdir, kSyncDirectory };
   uint64_t number;
   Kind kind;
-  std::string path;  // of a rename: the new name
+  std::string path;  // For a rename, the new name.
 };
 
 class SimDisk {
  public:
-  // What a crash leaves of that which was not durable.
+  // What a crash leaves of the data that was not durable.
   enum class Crash {
-    kLoseUnsynced,  // nothing
-    kKeepUnsynced,  // all
-    kLoseBytes,     // all names, but no bytes: a file made and not synced is there, and empty
-    kTornLast,      // all bytes but an end of the last append, if that was not synced, and a random
-                    // part of the names
-    kDrawn,         // one of the above, drawn at each crash
+    kLoseUnsynced,  // Nothing.
+    kKeepUnsynced,  // Everything.
+    kLoseBytes,     // All names but no bytes: a file created and not synced is there, and empty.
+    // All bytes except an end of the last append, if that was not synced, and a random part of the
+    // names.
+    kTornLast,
+    kDrawn,  // One of the above, drawn at each crash.
   };
   void CrashNow(Crash crash);
 
-  void Wipe();                                             // an empty disk
-  void SetCapacity(uint64_t bytes) { capacity_ = bytes; }  // more: RESOURCE_EXHAUSTED
-  uint64_t used() const { return used_; }                  // by files that have a name
-  uint64_t writes() const { return writes_; }              // changes of any kind so far
+  void Wipe();  // Empties the disk.
+  // Beyond it, writes fail with RESOURCE_EXHAUSTED.
+  void SetCapacity(uint64_t bytes) { capacity_ = bytes; }
+  uint64_t used() const { return used_; }      // By files that have a name.
+  uint64_t writes() const { return writes_; }  // Changes of any kind so far.
 
-  // Flips one bit of a live and durable file; false if there is no such byte.
+  // Flips one bit of an existing, durable file; returns false if there is no such byte.
   bool FlipBit(const std::string& path, uint64_t offset, int bit);
 
-  // Faults, drawn from the disk's own numbers. Each stays until it is set anew or EndFaults.
+  // Faults, drawn from the disk's own random numbers. Each stays until it is set anew or EndFaults
+  // is called.
   void SeedFaults(uint64_t seed) { random_ = SimRandom(seed); }
-  // A creation, append or rename fails thus; a failed append may have written a part. The status
-  // gets the path: RESOURCE_EXHAUSTED for a full disk, UNKNOWN for a broken one.
+  // Makes a creation, append or rename fail with `status`, to which the path is added; a failed
+  // append may have written a part. Use RESOURCE_EXHAUSTED for a full disk and UNKNOWN for a broken
+  // one.
   void FailWrites(double probability, absl::Status status);
   void FailNextWrites(uint64_t count, absl::Status status);
   void FailReads(double probability, absl::Status status);
-  // The disk keeps what it has; only the reader is told wrong.
+  // Flips a bit in what the reader gets; the disk keeps its bytes.
   void FlipBitOnRead(double probability) { flip_probability_ = probability; }
-  // As a failed fsync in production, ends the process at that instant, the sync undone.
+  // A failed fsync ends the process at that instant, as in production, with the sync undone.
   void FailSyncs(double probability) { sync_probability_ = probability; }
-  // Work on the pool that syncs is done later by so much a sync.
+  // Delays work on the pool that syncs, by a duration between these for each sync.
   void SlowSync(absl::Duration least, absl::Duration most);
-  void EndFaults();  // all of these, and a capacity
+  void EndFaults();  // Ends all of these, and the limit of capacity.
 
-  // The process dies at its `count`-th change from now (1: the next). kLoseUnsynced: the change is
-  // not made; otherwise it is made, and then suffers the crash. The interrupted call gets
+  // Makes the process die at its `count`-th change from now (1 is the next). With kLoseUnsynced the
+  // change is not made; otherwise it is made, and then suffers the crash. The interrupted call gets
   // UNAVAILABLE. The latest request counts; 0 cancels it.
   void CrashAtWrite(uint64_t count, Crash crash);
-  // Called before each change, of this life and later ones. It must not use the disk.
+  // Sets what is called before each change, in this life and later ones. It must not use the disk.
   void OnWrite(std::function<void(const SimWrite&)> callback) { on_write_ = std::move(callback); }
-  // Called when the disk has ended a life by itself, after the crash.
+  // Sets what is called after the crash when the disk has ended a life by itself.
   void OnDeath(std::function<void()> callback) { on_death_ = std::move(callback); }
 
-  // How long the syncs since the last call are to take.
+  // Returns how long the syncs since the last call must take.
   absl::Duration TakeDelay();
-  // Changes whenever handles die.
+  // Changes whenever handles become invalid.
   uint64_t life() const { return life_; }
 
  private:
@@ -90,27 +94,28 @@ class SimDisk {
 
   struct Inode {
     std::string bytes;
-    size_t synced = 0;  // so many of them are durable, unless `shadow` is
+    size_t synced = 0;  // How many of them are durable, unless `shadow` is set.
     std::unique_ptr<const std::string> shadow;
     bool named = false;
-    void KeepDurable(size_t size);  // before `bytes` shrink to `size`
+    void KeepDurable(size_t size);  // Called before `bytes` shrink to `size`.
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
-  // A change of names that no SyncDirectory has made durable: `removed` goes, `added` comes.
+  // A change of names that no SyncDirectory has made durable: `removed` disappears, `added`
+  // appears.
   struct NameChange {
     std::string removed;
     std::string added;
     std::shared_ptr<Inode> inode;
   };
 
-  // Counts a change and makes it, unless a fault or the end of the process comes between.
+  // Counts a change and makes it, unless a fault or the end of the process prevents it.
   absl::Status Change(SimWrite::Kind kind, const std::string& path, uint64_t life,
                       absl::FunctionRef<absl::Status()> make);
   absl::Status DrawWriteFault(SimWrite::Kind kind, const std::string& path);
   void Die(Crash crash);
   absl::Status CheckLife(uint64_t life, const std::string& path) const;
 
-  std::shared_ptr<Inode> FileAt(const std::string& path);  // makes it
+  std::shared_ptr<Inode> FileAt(const std::string& path);  // Creates the file if it is missing.
   void Unname(const std::string& path);
   void Name(const std::string& path, std::shared_ptr<Inode> inode);
   void Resize(Inode& inode, size_t size);
@@ -150,13 +155,13 @@ class SimDisk {
 
 std::string SimParentOf(const std::string& path);
 
-// One life's view of a simulated disk, as Files.
+// The view that one life has of a simulated disk, as Files.
 class SimFiles final : public Files {
  public:
   explicit SimFiles(SimDisk& disk) : disk_(disk), life_(disk.life_) {}
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
-  // The simulated machine has one user.
+  // The simulated machine has only one user.
   absl::StatusOr<std::unique_ptr<WritableFile>> CreatePrivate(const std::string& path) override {
     return Create(path);
   }

@@ -29,7 +29,7 @@ std::string TextAt(SimDisk& disk, const std::string& path) {
 }
 
 // Would break: code that shortens or empties a file without a sync would find after a crash what no
-// disk leaves there.
+// real disk leaves.
 TEST(SimDisk, TruncationsAndRewritesAreUndoneUnlessSynced) {
   SimDisk disk;
   SimFiles files(disk);
@@ -122,13 +122,14 @@ TEST(SimDisk, ATornCrashDrawsWhichNamesLastButARenameIsWhole) {
                                              "old,new,", "new,NOT_FOUND,"}));
 }
 
-// The least durable protocol there is: a file is replaced; whoever is told so may rely on it.
+// The weakest durability protocol: a file is replaced, and a caller that is told so may rely on it.
 bool Replace(SimDisk& disk, const std::string& text) {
   SimFiles files(disk);
   return WriteFileDurably(files, "/f", Span(text)).ok();
 }
 
-// Would break: the enumeration of all deaths would leave some out, or let the dead go on writing.
+// Would break: the enumeration of all deaths would omit some, or dead processes would continue to
+// write.
 TEST(SimDisk, DiesAtEachWriteInTurnAndHasNoEffectAfterwards) {
   SimDisk counted;
   std::vector<std::string> trace;
@@ -171,7 +172,8 @@ TEST(SimDisk, DiesAtEachWriteInTurnAndHasNoEffectAfterwards) {
   }
 }
 
-// Would break: a full or broken disk would be met by no test, or would fail in ways that none does.
+// Would break: no test would meet a full or broken disk, or such a disk would fail in unrealistic
+// ways.
 TEST(SimDisk, WritesAndReadsFailAsTold) {
   SimDisk disk;
   SimFiles files(disk);

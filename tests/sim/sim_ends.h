@@ -1,5 +1,5 @@
-// What the tests of the simulated environment share: an end of a call that remembers what came, and
-// two processes with a call between them.
+// Shared by the tests of the simulated environment: an end of a call that remembers what it
+// received, and two processes with a call between them.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ inline absl::Span<const uint8_t> Span(const std::string& text) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
-// Reads everything, remembers it, and echoes it if told to.
+// Reads everything and remembers it; echoes it if `echo`.
 struct Reader {
   std::unique_ptr<Call> call;
   std::vector<std::string> frames;

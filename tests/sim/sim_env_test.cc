@@ -9,7 +9,7 @@
 namespace atolld {
 namespace {
 
-// Would break: every test that relies on ordered, loss-free streams and on their ends.
+// Would break: every test that relies on ordered, lossless streams and on their ends.
 TEST(SimTransport, CarriesFramesInOrderAndClosesBothEnds) {
   Pair pair(1);
   pair.server.echo = true;

@@ -14,10 +14,10 @@ namespace {
 
 using Clock = EtcdMachine::Clock;
 
-// A leader of etcd looks for leases that have run out so often.
+// How often a leader of etcd looks for expired leases.
 constexpr absl::Duration kLeaseTick = absl::Milliseconds(500);
 
-// What the clock of a process that has died is ahead, so that nothing there is waited for.
+// How far ahead the clock of a dead process is, so that nothing waits in it.
 constexpr absl::Duration kAfterDeath = absl::Hours(24 * 365 * 50);
 
 }  // namespace

@@ -1,11 +1,12 @@
-// SimEtcd: a simulated etcd of three members that coordinators reach over a network of its own, on
-// the world's virtual time.
+// SimEtcd: a simulated etcd of three members, which coordinators reach over a network of its own,
+// in the world's virtual time.
 //
-// What arrives takes effect at that instant, in one state (EtcdState). Between a coordinator and
-// etcd anything may happen: a request that comes late, also after its sender has given up or has
-// been deposed; an answer that is lost after the effect; a cut; no majority for a while. Leases end
-// by time; who renews one too late learns that it has ended. While etcd has no majority leases do
-// not end, and each has its whole time again after that, as with a new leader of a real one.
+// A request takes effect at the instant of its arrival, in one state (EtcdState). Anything may
+// happen between a coordinator and etcd: a request that arrives late, even after its sender has
+// given up or was deposed; an answer that is lost after the effect; a cut; no majority for a while.
+// Leases end by time; a coordinator that renews one too late learns that it has ended. While etcd
+// has no majority leases do not end, and afterwards each has its full time again, as with a new
+// leader of a real etcd.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,12 @@ class SimEtcd {
 
   // A transaction that has taken effect.
   struct Write {
-    std::string who;  // one life of one process
+    std::string who;  // One life of one process.
     const etcdserverpb::TxnRequest& request;
     const etcdserverpb::TxnResponse& response;
   };
 
-  // `latency`: of each way to a member.
+  // `latency` is that of each direction to a member.
   SimEtcd(SimWorld& world, uint64_t seed, absl::Duration latency);
 
   // For the process's present life. Its threads block, so its pool runs on them from now on.
@@ -45,33 +46,35 @@ class SimEtcd {
 
   const EtcdState& state() const { return state_; }
 
-  // Hears every transaction that has succeeded, and of every lease that has run out, its keys still
-  // being there.
+  // Set what is called with every transaction that has succeeded, and with every lease that has
+  // expired, while its keys still exist.
   void OnWrite(std::function<void(const Write&)> callback) { on_write_ = std::move(callback); }
   void OnLeaseOver(std::function<void(int64_t)> callback) { on_lease_over_ = std::move(callback); }
 
-  // Faults. Each lasts until it is set back.
-  // Half of all ways take up to `most`; zero: as usual.
+  // Faults. Each lasts until it is set back. SlowDown makes half of all transfers take up to
+  // `most`; zero restores the usual time.
   void SlowDown(absl::Duration most) { slow_ = most; }
   void LoseAnswers(double share) { lost_answers_ = share; }
-  // The process reaches no member. `answers_only`: what it asks for is done.
+  // The process reaches no member. With `answers_only` its requests take effect, and only the
+  // answers are lost.
   void Cut(const std::string& process, bool answers_only);
   void Heal(const std::string& process) { cuts_.erase(process); }
-  // A member that is down refuses; one that hangs says nothing.
+  // A stopped member refuses requests, or with `hangs` never answers them.
   void StopMember(int member, bool hangs) { stopped_[member] = hangs; }
   void StartMember(int member) { stopped_.erase(member); }
-  // There is no majority: half of what arrives meanwhile is done when there is one again.
+  // There is no majority. Half of the requests that arrive in the meantime take effect when there
+  // is one again.
   void Stop() { no_majority_ = true; }
   void Resume();
   void HealAll();
 
   uint64_t answers_lost() const { return answers_lost_; }
-  uint64_t late() const { return late_; }  // requests that arrived after their sender had given up
+  uint64_t late() const { return late_; }  // Requests that arrived after their sender had given up.
 
  private:
   class Wire;
   class Machine;
-  struct Asked;  // a call
+  struct Asked;  // One call.
   using Answer = std::function<void(const absl::Status&)>;
   using Arrive = std::function<void(const Answer&)>;
 
@@ -100,12 +103,12 @@ class SimEtcd {
   EtcdState state_;
   std::map<int64_t, Lease> leases_;
   std::vector<Watcher> watchers_;
-  std::vector<std::function<void()>> queued_;  // while there is no majority
+  std::vector<std::function<void()>> queued_;  // While there is no majority.
 
   absl::Duration slow_;
   double lost_answers_ = 0;
-  std::map<std::string, bool> cuts_;  // the answers alone?
-  std::map<int, bool> stopped_;       // it hangs?
+  std::map<std::string, bool> cuts_;  // True if only the answers are lost.
+  std::map<int, bool> stopped_;       // True if it hangs.
   bool no_majority_ = false;
   uint64_t answers_lost_ = 0;
   uint64_t late_ = 0;

@@ -8,8 +8,7 @@
 namespace atolld {
 namespace {
 
-// A rate of nearly nothing gives an endless delay: such an event never comes, and must not stop the
-// clock.
+// A rate near zero gives an endless delay: such an event never comes, and must not stop the clock.
 constexpr int64_t kNeverNanoseconds = int64_t{1} << 61;  // some 73 years
 
 }  // namespace

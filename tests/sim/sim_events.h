@@ -1,9 +1,9 @@
 // The simulated clock: one queue of events for the whole world, and the random numbers of a seed.
 //
-// Events run in the order of (time, sequence of scheduling), in the one thread of the test; an
-// event belongs to one life of one process (its owner) and dies with it. An owner may be held: its
-// events wait, in order, until it is released. Nothing here reads a real clock, so one seed is one
-// history.
+// Events run in the order of (time, sequence of scheduling), in the test's only thread. An event
+// belongs to one life of one process (its owner) and disappears with it. An owner may be held: its
+// events then wait, in order, until it is released. This code never reads a real clock, so one seed
+// is one history.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,16 @@
 
 namespace atolld {
 
-// SplitMix64: small, seedable, the same everywhere.
+// SplitMix64: small, seedable, the same on every machine.
 class SimRandom {
  public:
   explicit SimRandom(uint64_t seed) : state_(seed) {}
   uint64_t Next();
-  uint64_t Below(uint64_t bound);  // 0 if bound is 0
-  double Unit();                   // [0, 1)
+  uint64_t Below(uint64_t bound);  // Returns 0 if bound is 0.
+  double Unit();                   // In [0, 1).
   absl::Duration Between(absl::Duration least, absl::Duration most);
-  // Draws nothing if the answer is certain, so that a fault that is off changes no other draw.
+  // Draws nothing if the answer is certain, so that a fault that is off does not change any other
+  // draw.
   bool Chance(double probability);
 
  private:
@@ -34,49 +35,49 @@ class SimRandom {
 class SimEventQueue {
  public:
   using Owner = uint64_t;
-  using Id = uint64_t;  // never 0
+  using Id = uint64_t;  // Never 0.
   static constexpr Owner kWorld = 0;
 
   SimEventQueue() : owners_(1) {}
 
-  absl::Duration now() const { return absl::Nanoseconds(now_); }  // since the world began
+  absl::Duration now() const { return absl::Nanoseconds(now_); }  // The time since the world began.
   Owner NewOwner();
 
-  // Runs `task` once `delay` (not below zero; rounded up to nanoseconds) has passed. Never from
-  // inside this call. A delay beyond centuries never passes.
+  // Runs `task` once `delay` (not negative; rounded up to nanoseconds) has passed, and never from
+  // inside this call. A delay of centuries never passes.
   Id Schedule(absl::Duration delay, Owner owner, Task task);
-  // Does nothing to an event that has run or was cancelled.
+  // Does nothing if the event has run or was cancelled.
   void Cancel(Id id);
 
   // Drops all events of `owner`; later ones scheduled for it are dropped at once.
   void Drop(Owner owner);
-  void DropAll();  // of every owner: the world ends
+  void DropAll();  // Drops the events of every owner: the world ends.
 
-  // No event of `owner` runs until Release; then all that were due run at once, in their order.
+  // No event of `owner` runs until Release; all that are due then run at once, in their order.
   void Hold(Owner owner);
   void Release(Owner owner);
   bool held(Owner owner) const { return owners_[owner].held; }
 
   bool empty() const { return live_ == 0; }
 
-  // Runs the next event, or moves the clock to `limit` if that comes first (then false).
+  // Runs the next event, or moves the clock to `limit` and returns false if that comes first.
   bool RunNext(absl::Duration limit);
   bool running() const { return running_; }
-  uint64_t ran() const { return ran_; }  // events so far
+  uint64_t ran() const { return ran_; }  // Events so far.
 
-  // Calls this before and after each event, with the event's owner: a test may measure what one
-  // process costs. It must change nothing in the world.
+  // Sets what is called before and after each event with the event's owner, so that a test can
+  // measure what one process costs. It must not change anything in the world.
   void Watch(std::function<void(Owner owner, bool begins)> watcher) {
     watcher_ = std::move(watcher);
   }
 
-  // A digest of all events run so far and of what was mixed in: equal for equal seeds.
+  // Returns a digest of all events run so far and of what was mixed in; equal for equal seeds.
   uint64_t digest() const { return digest_; }
   void MixIntoDigest(uint64_t word);
 
  private:
-  // The heap's entries are small; the tasks stay in their slots. An entry whose slot has gone on to
-  // another generation was cancelled.
+  // The heap's entries are small; the tasks stay in their slots. An entry was cancelled if its slot
+  // has another generation.
   struct Entry {
     int64_t time;
     uint64_t order;
@@ -92,17 +93,17 @@ class SimEventQueue {
   struct OwnerState {
     bool dropped = false;
     bool held = false;
-    std::vector<Entry> waiting;  // due while held
+    std::vector<Entry> waiting;  // Those that became due while held.
   };
 
   static bool Later(const Entry& a, const Entry& b);
   void Push(Entry entry);
   void Pop();
   bool Stale(const Entry& entry) const;
-  Task Take(uint32_t slot);  // empties the slot
+  Task Take(uint32_t slot);  // Empties the slot.
 
   std::function<void(Owner, bool)> watcher_;
-  int64_t now_ = 0;  // nanoseconds
+  int64_t now_ = 0;  // Nanoseconds.
   uint64_t orders_ = 0;
   uint64_t ran_ = 0;
   size_t live_ = 0;

@@ -1,7 +1,7 @@
-// A simulated process's view of the world's one queue of events, as an Executor.
+// A simulated process's view of the world's event queue, as an Executor.
 //
-// Its Now() is the machine's monotonic clock on an origin of this life's own; its pool is virtual
-// too: a job costs some virtual time, and what the disk makes it wait on top.
+// Its Now() is the machine's monotonic clock with an origin of this life's own. Its pool is also
+// virtual: a job costs some virtual time, plus what the disk makes it wait.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace atolld {
 
 struct SimPoolSettings {
-  absl::Duration cost = absl::Microseconds(100);  // of one job
-  // a random part of it is added, so that jobs overtake each other
+  absl::Duration cost = absl::Microseconds(100);  // The cost of one job.
+  // A random part of it is added, so that jobs overtake each other.
   absl::Duration spread = absl::Microseconds(100);
 };
 
@@ -25,16 +25,18 @@ class SimExecutor final : public Executor {
   SimExecutor(SimEventQueue& events, SimEventQueue::Owner owner, uint64_t seed,
               absl::Duration origin, SimPoolSettings pool, SimMachine& machine);
 
-  absl::Time Now() const override;  // on an origin of this process's own
+  absl::Time Now() const override;  // With an origin of this process's own.
   absl::Time WallTime() const override;
   void Post(Task task) override;
   TimerId RunAfter(absl::Duration delay, Task task) override;
   void Cancel(TimerId timer) override;
-  // The work runs as an event of its own, some virtual time later; `done` once its cost has passed.
+  // Runs the work as an event of its own, some virtual time later, and `done` once its cost has
+  // passed.
   void Offload(Task work, Task done) override;
   uint64_t Random() override;
 
-  // From now on jobs of the pool may block: each is a thread of these, which outlive this.
+  // From now on jobs of the pool may block: each runs in one of these threads, which must outlive
+  // this object.
   void RunPoolOn(SimThreads& threads) { threads_ = &threads; }
 
   SimEventQueue& events() { return events_; }
@@ -50,7 +52,8 @@ class SimExecutor final : public Executor {
 
   SimThreads* threads_ = nullptr;
   SimRandom random_;
-  SimRandom pool_random_;  // apart, so that a job more does not change what the process draws
+  // Separate, so that an additional job does not change what the process draws.
+  SimRandom pool_random_;
   uint64_t offloads_ = 0;
 };
 

@@ -5,7 +5,8 @@
 namespace atolld {
 namespace {
 
-// What TCP waits before it sends again: its least time-out, and after two more losses.
+// How long TCP waits before it sends again: its least time-out, and its time-out after two more
+// losses.
 constexpr absl::Duration kShortestRetransmission = absl::Milliseconds(200);
 constexpr absl::Duration kLongestRetransmission = absl::Milliseconds(1000);
 
@@ -34,6 +35,25 @@ std::vector<SimLink*> SimLinks::All() {
   return all;
 }
 
+// A faster line is free sooner of what it has taken.
+absl::Duration SimLinks::Sooner(absl::Duration busy_until, double before, double after) const {
+  const absl::Duration now = events_.now();
+  if (after <= before || busy_until <= now) return busy_until;
+  return now + (busy_until - now) * (before / after);
+}
+
+void SimLinks::Set(SimLink& link, const SimLinkSettings& settings) {
+  link.busy_until =
+      Sooner(link.busy_until, link.settings.bytes_per_second, settings.bytes_per_second);
+  link.settings = settings;
+}
+
+void SimLinks::SetRate(SimHost& host, double bytes_per_second) {
+  host.up_busy_until = Sooner(host.up_busy_until, host.bytes_per_second, bytes_per_second);
+  host.down_busy_until = Sooner(host.down_busy_until, host.bytes_per_second, bytes_per_second);
+  host.bytes_per_second = bytes_per_second;
+}
+
 absl::Duration SimLinks::Reserve(SimLink& link, uint64_t bytes) {
   constexpr double kEndless = std::numeric_limits<double>::infinity();
   const absl::Duration now = events_.now();
@@ -46,19 +66,19 @@ absl::Duration SimLinks::Reserve(SimLink& link, uint64_t bytes) {
     return per_second == kEndless ? absl::ZeroDuration()
                                   : absl::Seconds(static_cast<double>(bytes) / per_second);
   };
-  absl::Duration start = std::max(now, link.busy_until);
-  if (slow_up) start = std::max(start, up.up_busy_until);
-  const absl::Duration on_way = time(link.settings.bytes_per_second);
-  absl::Duration left = start + on_way;
+  // It takes its time of the link and of each end's own line, and none of these waits for another:
+  // what one slow link holds up keeps nothing from the host's other links.
+  link.busy_until = std::max(now, link.busy_until) + time(link.settings.bytes_per_second);
+  absl::Duration left = link.busy_until;
   if (slow_up) {
-    up.up_busy_until = start + time(up.bytes_per_second);
+    up.up_busy_until = std::max(now, up.up_busy_until) + time(up.bytes_per_second);
     left = std::max(left, up.up_busy_until);
   }
-  link.busy_until = left;
-  if (!slow_down) return left - now;
-  // It takes its time of the other end's own line too; neither line waits for the other.
-  down.down_busy_until = std::max(now, down.down_busy_until) + time(down.bytes_per_second);
-  return std::max(left, down.down_busy_until) - now;
+  if (slow_down) {
+    down.down_busy_until = std::max(now, down.down_busy_until) + time(down.bytes_per_second);
+    left = std::max(left, down.down_busy_until);
+  }
+  return left - now;
 }
 
 absl::Duration SimLinks::Delay(const SimLink& link) {
@@ -82,10 +102,15 @@ bool SimLinks::Separated(const std::string& a, const std::string& b) const {
 }
 
 void SimLinks::Heal(SimLink& link) {
-  link.cut = link.cut_silently = link.black_hole = false;
+  link.cut = link.cut_silently = link.black_hole = link.small_only = false;
   link.clogged_until = absl::ZeroDuration();
+  link.stuck_since = absl::InfiniteDuration();
   link.loss = 0;
   link.break_at = std::numeric_limits<uint64_t>::max();
+}
+
+void SimLinks::ShowAll() {
+  for (auto& [process, host] : hosts_) host.hidden = false;
 }
 
 bool SimLinks::UpdateSilence(SimLink& link) {

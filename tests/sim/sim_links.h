@@ -1,9 +1,10 @@
 // The simulated links: what one direction between two processes does to the bytes that go over it.
 //
 // A link has a latency, a jitter and a rate, shared by all calls between the two processes in one
-// direction. It may be cut (calls break, dials are refused), held (nothing arrives, nobody is told:
-// a one-way cut, a black hole, a clog) or lossy (a lost frame arrives after a retransmission). All
-// numbers are drawn from the network's seed. Links stay where they are: a call keeps pointers.
+// direction. It may be cut (calls break, dials are refused), held (nothing arrives and no error is
+// reported: a one-way cut, a black hole, a clog), pass only small packets, or lose frames (a lost
+// frame arrives after a retransmission). All numbers are drawn from the network's seed. Links have
+// stable addresses: a call keeps pointers to them.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +23,23 @@ namespace atolld {
 
 class SimConnection;
 
+// The largest frame that fits in a packet if a tunnel on the way silently drops longer ones.
+inline constexpr uint64_t kSimSmallFrame = 1300;
+
 struct SimLinkSettings {
-  absl::Duration latency = absl::Milliseconds(1);  // one way
-  absl::Duration jitter = absl::ZeroDuration();    // a random part of it is added
+  absl::Duration latency = absl::Milliseconds(1);  // In one direction.
+  absl::Duration jitter = absl::ZeroDuration();    // A random part of it is added.
   double bytes_per_second = std::numeric_limits<double>::infinity();
 };
 
-// What a process's own connection to the network does, on all its links together.
+// A process's own connection to the network, shared by all its links.
 struct SimHost {
-  double bytes_per_second = std::numeric_limits<double>::infinity();  // up, and as much down
+  // Upwards, and the same downwards.
+  double bytes_per_second = std::numeric_limits<double>::infinity();
   absl::Duration up_busy_until;
   absl::Duration down_busy_until;
   bool paused = false;
+  bool hidden = false;  // A firewall drops what arrives at its port; its own dials work.
 };
 
 struct SimLink {
@@ -41,21 +47,27 @@ struct SimLink {
   std::string to;
   SimHost* from_host = nullptr;
   SimHost* to_host = nullptr;
-  SimLink* back = nullptr;  // the other direction; itself where a process calls itself
+  SimLink* back = nullptr;  // The other direction; itself if a process calls itself.
 
   SimLinkSettings settings;
   bool cut = false;
-  bool cut_silently = false;  // this direction alone
+  bool cut_silently = false;  // Only this direction.
   bool black_hole = false;
+  bool small_only = false;  // Frames above kSimSmallFrame do not get through.
   absl::Duration clogged_until;
   double loss = 0;
   absl::Duration busy_until;
   uint64_t sent = 0;
-  uint64_t break_at = std::numeric_limits<uint64_t>::max();  // of `sent`, both directions
+  // A value of `sent`; for both directions.
+  uint64_t break_at = std::numeric_limits<uint64_t>::max();
 
-  // Since when a probe over it and back would have had no answer; endless if it would.
+  // The time since which a probe over it and back would have had no answer; InfiniteDuration if it
+  // would have one.
   absl::Duration silent_since = absl::InfiniteDuration();
-  // What has come to a held link, in order: the call, and which of its two ends sent it.
+  // The time since which something was too large for it; InfiniteDuration if nothing was since it
+  // was healed.
+  absl::Duration stuck_since = absl::InfiniteDuration();
+  // What has arrived at a held link, in order: the call, and which of its two ends sent it.
   std::vector<std::pair<std::weak_ptr<SimConnection>, int>> waiting;
 
   bool Held(absl::Duration now) const { return cut_silently || black_hole || now < clogged_until; }
@@ -66,27 +78,35 @@ class SimLinks {
   SimLinks(SimEventQueue& events, uint64_t seed, SimLinkSettings settings)
       : events_(events), settings_(settings), random_(seed) {}
 
-  SimLink& Of(const std::string& from, const std::string& to);  // made when first asked for
+  // Created when it is first asked for.
+  SimLink& Of(const std::string& from, const std::string& to);
   SimHost& Host(const std::string& process) { return hosts_[process]; }
   const std::map<std::string, SimHost>& hosts() const { return hosts_; }
   std::vector<SimLink*> All();
   SimRandom& random() { return random_; }
 
-  // How long until `bytes`, queued behind what link and hosts already carry, have left.
+  // Changes the link's settings. A faster link is free sooner of what it has taken, but each frame
+  // on its way still arrives at the time that it was given.
+  void Set(SimLink& link, const SimLinkSettings& settings);
+  void SetRate(SimHost& host, double bytes_per_second);  // The same for a host's own line.
+  // Returns how long it takes until `bytes`, queued behind what the link and the hosts already
+  // carry, have left.
   absl::Duration Reserve(SimLink& link, uint64_t bytes);
-  // How long what leaves now takes, if it is not held.
+  // Returns how long what leaves now takes, if it is not held.
   absl::Duration Delay(const SimLink& link);
 
-  // `side` and all others are cut from each other, also those who come later, until Reconnect.
+  // Cuts `side` and all others from each other, including later processes, until Reconnect.
   void Separate(const std::set<std::string>& side);
   void Reconnect() { separated_.clear(); }
-  // No fault is left on it but what its settings say.
+  // Ends all its faults except those in its settings.
   void Heal(SimLink& link);
+  void ShowAll();  // Ends the hiding of all processes.
 
-  // Brings `silent_since` up to date; true if the silence has just begun.
+  // Updates `silent_since`; returns true if the silence has just begun.
   bool UpdateSilence(SimLink& link);
 
  private:
+  absl::Duration Sooner(absl::Duration busy_until, double before, double after) const;
   bool Separated(const std::string& a, const std::string& b) const;
 
   SimEventQueue& events_;

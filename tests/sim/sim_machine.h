@@ -1,4 +1,4 @@
-// What of a simulated process outlives its lives: the disk and the clocks of its machine.
+// The part of a simulated process that outlives its lives: the disk and the clocks of its machine.
 #pragma once
 
 #include "tests/sim/sim_clock.h"

@@ -22,7 +22,7 @@ void Send(Reader& reader, const std::string& text) { reader.call->Write({text, S
 
 using Texts = std::vector<std::string>;
 
-// Would break: a one-way cut would be an ordinary one, which everybody hears of at once.
+// Would break: a one-way cut would be like an ordinary cut, of which both sides hear at once.
 TEST(SimNetwork, AOneWayCutHoldsOneDirectionAndLosesNothing) {
   Pair pair(1);
   pair.world.RunFor(absl::Milliseconds(10));
@@ -98,7 +98,88 @@ TEST(SimNetwork, TheKeepaliveBreaksASilentCallAtBothEnds) {
   EXPECT_TRUE(again.closed.empty()) << "a process reaches itself over no link";
 }
 
-// Would break: the death of a machine behind a black hole would be known at once, as a reset.
+// Would break: of two processes that cannot both hear each other one could still dial.
+TEST(SimNetwork, ADialHangsWhereEitherWayIsCut) {
+  for (const bool there : {true, false}) {
+    Pair pair(12);
+    if (there) {
+      pair.world.network().CutOneWay("a", "b");
+    } else {
+      pair.world.network().CutOneWay("b", "a");
+    }
+    Send(pair.client, "x");
+    pair.world.RunFor(absl::Minutes(1));
+    EXPECT_TRUE(pair.server.frames.empty() && pair.client.closed.empty());
+    pair.world.network().HealAll();
+    pair.world.RunFor(absl::Milliseconds(10));
+    EXPECT_EQ(pair.server.frames, Texts{"x"});
+  }
+}
+
+// Would break: behind a firewall a peer would be dead, or could be dialled.
+TEST(SimNetwork, AHiddenProcessDialsAndCannotBeDialled) {
+  Pair pair(13, Keepalive(absl::Seconds(3)));
+  pair.world.RunFor(absl::Milliseconds(10));
+  Reader accepted;
+  auto second = pair.world.process("a").env().transport.Listen(
+      "a:1",
+      [&](const std::string&, std::unique_ptr<Call> call) { accepted.Start(std::move(call)); });
+  pair.world.network().Hide("b");
+  Reader back;
+  back.Start(pair.world.process("b").env().transport.Dial("a:1", "/m", absl::Hours(1)));
+  Send(back, "out");
+  Send(pair.client, "in");
+  Send(pair.server, "answer");
+  Reader late;
+  late.Start(pair.world.process("a").env().transport.Dial("b:1", "/m", absl::Hours(1)));
+  pair.world.RunFor(absl::Milliseconds(2900));
+  EXPECT_EQ(accepted.frames, Texts{"out"});
+  EXPECT_TRUE(pair.server.frames.empty() && pair.server.closed.empty() && late.closed.empty());
+  EXPECT_EQ(pair.client.frames, Texts{"answer"});
+  pair.world.RunFor(absl::Milliseconds(200));
+  EXPECT_EQ(pair.server.closed.size(), 1u) << "the keepalive finds it";
+  EXPECT_EQ(late.closed.size(), 1u) << "and a dial ends";
+  EXPECT_TRUE(back.closed.empty());
+  pair.world.network().Show("b");
+  pair.server = Reader();
+  pair.client = Reader();
+  pair.client.Start(pair.world.process("a").env().transport.Dial("b:1", "/m", absl::Hours(1)));
+  Send(pair.client, "again");
+  pair.world.RunFor(absl::Milliseconds(10));
+  EXPECT_EQ(pair.server.frames, Texts{"again"});
+}
+
+// Would break: no test would show that a line may carry small packets for ever and nothing else.
+TEST(SimNetwork, SmallPacketsPassAlone) {
+  Pair pair(14, Keepalive(absl::Seconds(3)));
+  pair.world.RunFor(absl::Milliseconds(10));
+  pair.world.network().PassSmallAlone("b", "a");
+  for (int i = 0; i < 60; ++i) {
+    Send(pair.client, "small");
+    Send(pair.server, "back");
+    pair.world.RunFor(absl::Seconds(1));
+  }
+  EXPECT_EQ(pair.server.frames.size(), 60u);
+  EXPECT_EQ(pair.client.frames.size(), 60u);
+  Send(pair.client, std::string(kSimSmallFrame, 'x'));
+  Send(pair.client, "behind");
+  Send(pair.server, "back");
+  pair.world.RunFor(absl::Milliseconds(2900));
+  EXPECT_EQ(pair.server.frames.size(), 60u) << "nothing passes what is stuck";
+  EXPECT_EQ(pair.client.frames.size(), 61u) << "the other way is free";
+  EXPECT_TRUE(pair.client.closed.empty() && pair.server.closed.empty());
+  pair.world.network().PassAll("a", "b");
+  pair.world.RunFor(absl::Milliseconds(10));
+  EXPECT_EQ(pair.server.frames.size(), 62u) << "it was sent again";
+  pair.world.network().PassSmallAlone("a", "b");
+  Send(pair.server, std::string(kSimSmallFrame, 'y'));
+  pair.world.RunFor(absl::Milliseconds(3100));
+  ASSERT_EQ(pair.client.closed.size(), 1u);
+  EXPECT_TRUE(absl::IsUnavailable(pair.client.closed[0]));
+  EXPECT_EQ(pair.server.closed.size(), 1u);
+}
+
+// Would break: the death of a machine behind a black hole would be known at once, as after a reset.
 TEST(SimNetwork, ADeathBehindABlackHoleIsSeenByTheKeepaliveAlone) {
   Pair pair(4, Keepalive(absl::Seconds(3)));
   pair.world.RunFor(absl::Milliseconds(10));
@@ -111,8 +192,8 @@ TEST(SimNetwork, ADeathBehindABlackHoleIsSeenByTheKeepaliveAlone) {
   EXPECT_TRUE(absl::IsUnavailable(pair.client.closed[0]));
 }
 
-// Would break: frames of one call could overtake each other, which no stream does; or those of two
-// calls could not, which hides every race.
+// Would break: frames of one call could overtake each other, as in no stream; or those of two calls
+// could not, which hides every race.
 TEST(SimNetwork, JitterAndLossReorderCallsButNeverFrames) {
   SimSettings settings;
   settings.network.link.jitter = absl::Milliseconds(5);
@@ -180,7 +261,33 @@ TEST(SimNetwork, AClogEndsByItself) {
   EXPECT_EQ(pair.client.frames, Texts{"y"});
 }
 
-// Would break: no test would show that a request that comes twice does its work once.
+// Would break: what one large frame has taken of a link while it was slow keeps all that comes
+// after it waiting, long after the link is fast again.
+TEST(SimNetwork, ALinkThatIsFastAgainIsFree) {
+  Pair pair(9);
+  pair.world.RunFor(absl::Milliseconds(10));
+  SimLinkSettings slow;
+  slow.bytes_per_second = 10;
+  pair.world.network().SetLinkOneWay("a", "b", slow);
+  Reader accepted;
+  auto second = pair.world.process("b").env().transport.Listen(
+      "b:2",
+      [&](const std::string&, std::unique_ptr<Call> call) { accepted.Start(std::move(call)); });
+  Send(pair.client, std::string(1000, 'x'));  // 100 s
+  pair.world.RunFor(absl::Seconds(1));
+  pair.world.network().SetLinkOneWay("a", "b", {});
+  Reader late;
+  late.Start(
+      pair.world.process("a").env().transport.Dial("b:2", "/late", absl::InfiniteDuration()));
+  Send(late, "late");
+  pair.world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(accepted.frames, Texts{"late"});
+  EXPECT_TRUE(pair.server.frames.empty()) << "what is on its way keeps its time";
+  pair.world.RunFor(absl::Minutes(2));
+  EXPECT_EQ(pair.server.frames, Texts{std::string(1000, 'x')});
+}
+
+// Would break: no test would show that a request that arrives twice does its work once.
 TEST(SimNetwork, RepeatsACallThatIsOver) {
   SimWorld world(8);
   Transport& transport = world.AddProcess("a").env().transport;
@@ -231,7 +338,7 @@ bool Reaches(SimWorld& world, const std::string& from, const std::string& to) {
          !client.frames.empty();
 }
 
-// Would break: a partition would leak, most of all through those who join while it lasts; or a
+// Would break: a partition would leak, above all through processes that join while it lasts; or a
 // healed core could not talk.
 TEST(SimNetwork, APartitionSeparatesAlsoThoseWhoComeLaterUntilItHeals) {
   SimWorld world(9);
@@ -270,8 +377,8 @@ TEST(SimNetwork, APartitionSeparatesAlsoThoseWhoComeLaterUntilItHeals) {
   EXPECT_TRUE(Reaches(world, "e", "b"));
 }
 
-// Would break: a peer at one hundredth of the bandwidth would have it for each of its links, and
-// hold nobody up.
+// Would break: a peer at one hundredth of the bandwidth would have that for each of its links, and
+// delay no other peer.
 TEST(SimNetwork, APeersRateIsSharedByAllItsLinks) {
   Pair pair(10);
   SimProcess& c = pair.world.AddProcess("c");

@@ -15,7 +15,8 @@ namespace {
 using Crash = SimDisk::Crash;
 using Texts = std::vector<std::string>;
 
-// Would break: a stopped process would go on, lose what came meanwhile, or see it out of order.
+// Would break: a stopped process would continue, lose what arrived meanwhile, or see it out of
+// order.
 TEST(SimProcess, APausedProcessDoesNothingAndThenAllInOrder) {
   Pair pair(1);
   SimWorld& world = pair.world;
@@ -64,7 +65,7 @@ TEST(SimProcess, APauseBeyondTheKeepaliveBreaksItsCalls) {
   EXPECT_TRUE(absl::IsUnavailable(pair.client.closed[0]));
 }
 
-// Would break: a killed sleeper would come back to life with the end of its pause.
+// Would break: a process killed while it sleeps would come back to life at the end of its pause.
 TEST(SimProcess, DiesAndComesBackInThePause) {
   SimWorld world(3);
   int ticks = 0;
@@ -82,7 +83,7 @@ TEST(SimProcess, DiesAndComesBackInThePause) {
   EXPECT_EQ(ticks, 1);
 }
 
-// Writes a line durably, tells the other end, and logs it; once a second.
+// Writes a line durably, tells the other end, and logs it, once a second.
 struct Writer {
   explicit Writer(Env given) : env(given) {
     env.files.MakeDirectories("/p").IgnoreError();
@@ -148,8 +149,8 @@ struct WriterWorld {
   Writer* writer = nullptr;
 };
 
-// Would break: a process that dies at a write would still tell somebody of it, which no power cut
-// allows, and a lost version would look like a lie of its peer.
+// Would break: a process that dies at a write could still report it, which no power cut allows, and
+// a lost version would look like a lie of its peer.
 TEST(SimProcess, DeathAtAWriteCutsOffAllThatFollows) {
   for (uint64_t at = 1; at <= 9; ++at) {
     WriterWorld test(4);
@@ -213,7 +214,7 @@ TEST(SimProcess, AFailedSyncIsTheEnd) {
   EXPECT_EQ(ReadFile(test.world.process("p").env().files, "/p/log", 100).value(), "line.line.");
 }
 
-// Would break: a kill that dying code asks for itself would hit its next life.
+// Would break: a kill that dying code requests for itself would hit its next life.
 TEST(SimProcess, AKillIsOfOneLifeAlone) {
   WriterWorld test(6);
   test.Add();
@@ -227,7 +228,7 @@ TEST(SimProcess, AKillIsOfOneLifeAlone) {
   EXPECT_TRUE(test.world.process("p").alive());
 }
 
-// Would break: a slow disk would cost no time, and no deadline would ever be met by one.
+// Would break: a slow disk would cost no time, and no deadline would ever be missed because of one.
 TEST(SimProcess, ASlowSyncHoldsUpItsJobAlone) {
   SimWorld world(7);
   Env env = world.AddProcess("p").env();

@@ -1,9 +1,9 @@
 // SimStore: the coordinator's Store on a simulated disk of transactions.
 //
 // Each Apply appends one record to a file of the process's own disk and syncs it; the transaction
-// is durable when its record is. So a crash before, at and after that instant, a full, slow or
-// broken disk all show as they would with a database. The records' contents stay in memory, in
-// `Disk`, which outlives the process as its disk does.
+// is durable when its record is. A crash before, at and after that instant, and a full, slow or
+// broken disk, therefore show as they would with a database. The records' contents stay in memory,
+// in `Disk`, which outlives the process as its disk does.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ namespace atolld {
 class SimStore final : public Store {
  public:
   struct Disk {
-    std::vector<RunUpdate> journal;  // the transactions by number; those without a record are lost
+    std::vector<RunUpdate> journal;  // The transactions by number; those without a record are lost.
     std::shared_ptr<MemoryStore::Disk> state = std::make_shared<MemoryStore::Disk>();
-    // Called for each of them in order, once: when Apply returns, or when a later life finds it.
+    // Called once for each of them, in order: when Apply returns, or when a later life finds it.
     std::function<void(const RunUpdate&)> on_durable;
     size_t told = 0;
   };
 
-  // `dir` is made if it is not there.
+  // `dir` is created if it is missing.
   SimStore(Files& files, std::string dir, std::shared_ptr<Disk> disk);
 
-  // Leaves the first `transactions` alone, as a backup that is put back does; no store is open.
+  // Keeps only the first `transactions`, as restoring a backup does. No store may be open.
   static absl::Status Restore(Files& files, const std::string& dir, size_t transactions,
                               Disk& disk);
 
@@ -39,7 +39,7 @@ class SimStore final : public Store {
   absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;
   std::string where() const override { return path_; }
 
-  // As restoring a copy that had the first `count` transactions alone.
+  // Keeps only the first `count` transactions, as restoring a copy would.
   absl::Status CutTo(size_t count);
 
  private:

@@ -1,5 +1,5 @@
-// The coordinator's store on a simulated disk: what Apply said stays, whatever instant the process
-// dies at.
+// The coordinator's store on a simulated disk: what Apply has reported as durable stays, at
+// whatever instant the process dies.
 #include "tests/sim/sim_store.h"
 
 #include <gtest/gtest.h>

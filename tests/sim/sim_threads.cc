@@ -126,7 +126,7 @@ void SimThreads::JoinPool() {
   }
 }
 
-// The newest first: an older one may wait for it.
+// The newest first, because an older one may wait for it.
 void SimThreads::EndAll() {
   CHECK(dead_ && current_ == nullptr);
   const std::vector<std::shared_ptr<Job>> all(jobs_.rbegin(), jobs_.rend());

@@ -1,10 +1,10 @@
 // SimThreads: threads of a simulated process whose code blocks, on the world's virtual clock.
 //
 // Each is a thread of the system, but only one thing runs at a time: the world hands over to a
-// thread within an event, and goes on when that thread waits or has ended. So whoever blocks keeps
-// its stack, the world goes on meanwhile, and one seed is one history. What wakes a thread is an
-// event of its process: it is held while the process is stopped, and lost with its death. Of a
-// process that dies every wait ends at once, so that each thread comes to its end.
+// thread within an event, and continues when that thread waits or has ended. A blocked thread
+// therefore keeps its stack while the world goes on, and one seed is one history. A thread is woken
+// by an event of its process, which is held while the process is stopped, and lost when it dies.
+// When a process dies every wait of its threads ends at once, so that each thread can finish.
 #pragma once
 
 #include <condition_variable>
@@ -22,35 +22,36 @@ namespace atolld {
 
 class SimThreads {
  public:
-  class Job;  // one thread
+  class Job;  // One thread.
 
   SimThreads(SimEventQueue& events, SimEventQueue::Owner owner) : events_(events), owner_(owner) {}
-  ~SimThreads();  // all have ended
+  ~SimThreads();  // All threads must have ended.
   SimThreads(const SimThreads&) = delete;
   SimThreads& operator=(const SimThreads&) = delete;
 
-  // Begins with an event of its own. `owned`: whoever started it also joins it, when the process
-  // has died at the latest.
+  // Starts a thread with an event of its own. With `owned` the caller must also join it, at the
+  // latest when the process has died.
   std::shared_ptr<Job> Start(Task work, bool owned = false);
-  // Waits until it has ended: inside one of the threads. Of a process that has died: runs it on to
-  // its end, or not at all if it has not begun.
+  // Waits, inside one of the threads, until the job has ended. If the process has died, runs the
+  // job on to its end, or does nothing if it has not begun.
   void Join(const std::shared_ptr<Job>& job);
 
-  // Joins those of the pool that have begun, inside one of the threads: what destroys an object
-  // that they use would wait for them as well.
+  // Joins, inside one of the threads, the pool's jobs that have begun; destroying an object that
+  // they use would also wait for them.
   void JoinPool();
 
-  // The thread that runs; null: the world does.
+  // The thread that runs; null if the world runs.
   const std::shared_ptr<Job>& current() const { return current_; }
-  // The thread that runs waits until Wake, or for so long; at once over if the process has died.
+  // Makes the running thread wait until Wake, or for `wait`. Returns at once if the process has
+  // died.
   void Park(absl::Duration wait);
-  // Does nothing to one that does not wait.
+  // Does nothing if the job does not wait.
   void Wake(const std::shared_ptr<Job>& job);
 
-  // Nothing waits from now on, and time flies by where it is waited for.
+  // From now on no wait lasts, and time jumps ahead instead.
   void Die() { dead_ = true; }
   bool dead() const { return dead_; }
-  // Runs all on to their ends, but those that are owned. After Die, by the world.
+  // Runs all threads on to their ends, except those that are owned. The world calls it after Die.
   void EndAll();
 
  private:
@@ -61,7 +62,7 @@ class SimThreads {
   const SimEventQueue::Owner owner_;
   bool dead_ = false;
   std::shared_ptr<Job> current_;
-  std::vector<std::shared_ptr<Job>> jobs_;  // that have not ended
+  std::vector<std::shared_ptr<Job>> jobs_;  // Those that have not ended.
 };
 
 }  // namespace atolld

@@ -99,8 +99,8 @@ void SimNetwork::Accept(const std::shared_ptr<SimConnection>& connection,
         !connection->attached(SimConnection::kServer));
 }
 
-// The two ends of a call, the server's at whoever listens or last listened at the address, and the
-// client's first packet on its way.
+// Makes the two ends of a call, the server's at the process that listens or last listened at the
+// address, and sends the client's first packet.
 std::shared_ptr<SimConnection> SimNetwork::Connect(const std::string& process,
                                                    SimEventQueue::Owner owner,
                                                    const std::string& target,
@@ -131,8 +131,8 @@ std::shared_ptr<SimConnection> SimNetwork::Connect(const std::string& process,
   }
   if (!peer.empty() && shown != identities_.end() &&
       refused_[process].count(shown->second.key) != 0) {
-    connection->Break(
-        absl::StrCat(address, ": whoever answers for peer ", peer, " has a key that was revoked"));
+    connection->Break(absl::StrCat(address, ": the process that answers for peer ", peer,
+                                   " has a key that was revoked"));
     return connection;
   }
   if (link.silent_since != absl::InfiniteDuration()) {
@@ -166,6 +166,10 @@ void SimNetwork::OnRecorded(SimRecordedCall call) {
 void SimNetwork::Replay(const SimRecordedCall& call) {
   if (replay_probability_ <= 0) return;  // healed meanwhile
   ++replays_;
+  MakeAgain(call);
+}
+
+void SimNetwork::MakeAgain(const SimRecordedCall& call) {
   const auto connection = Connect(call.process, SimEventQueue::kWorld, call.address, call.method);
   const std::shared_ptr<void> client =
       SendAgain(connection->MakeCall(SimConnection::kClient), call);
@@ -233,17 +237,17 @@ std::unique_ptr<Call> SimTransport::Dial(const std::string& address, const std::
 }
 
 void SimNetwork::SetLink(const std::string& a, const std::string& b, SimLinkSettings settings) {
-  links_.Of(a, b).settings = settings;
-  links_.Of(b, a).settings = settings;
+  links_.Set(links_.Of(a, b), settings);
+  links_.Set(links_.Of(b, a), settings);
 }
 
 void SimNetwork::SetLinkOneWay(const std::string& from, const std::string& to,
                                SimLinkSettings settings) {
-  links_.Of(from, to).settings = settings;
+  links_.Set(links_.Of(from, to), settings);
 }
 
 void SimNetwork::SetPeerRate(const std::string& process, double bytes_per_second) {
-  links_.Host(process).bytes_per_second = bytes_per_second;
+  links_.SetRate(links_.Host(process), bytes_per_second);
 }
 
 void SimNetwork::CutLink(const std::string& a, const std::string& b) {
@@ -308,6 +312,33 @@ void SimNetwork::Clog(const std::string& a, const std::string& b, absl::Duration
   events_.Schedule(duration, SimEventQueue::kWorld, [this, &link] { Changed(link); });
 }
 
+void SimNetwork::Hide(const std::string& process) { SetHidden(process, true); }
+void SimNetwork::Show(const std::string& process) { SetHidden(process, false); }
+
+void SimNetwork::SetHidden(const std::string& process, bool hidden) {
+  links_.Host(process).hidden = hidden;
+  for (SimLink* link : links_.All()) {
+    if (link->to == process) Changed(*link);
+  }
+}
+
+void SimNetwork::PassSmallAlone(const std::string& a, const std::string& b) {
+  SetSmallAlone(a, b, true);
+}
+void SimNetwork::PassAll(const std::string& a, const std::string& b) { SetSmallAlone(a, b, false); }
+
+void SimNetwork::SetSmallAlone(const std::string& a, const std::string& b, bool alone) {
+  SimLink& link = links_.Of(a, b);
+  link.small_only = link.back->small_only = alone;
+  link.stuck_since = link.back->stuck_since = absl::InfiniteDuration();
+  Changed(link);
+}
+
+absl::Duration SimNetwork::StuckSince(const std::string& a, const std::string& b) {
+  const SimLink& link = links_.Of(a, b);
+  return std::min(link.stuck_since, link.back->stuck_since);
+}
+
 void SimNetwork::SetLoss(const std::string& a, const std::string& b, double probability) {
   links_.Of(a, b).loss = links_.Of(b, a).loss = probability;
 }
@@ -315,12 +346,14 @@ void SimNetwork::SetLoss(const std::string& a, const std::string& b, double prob
 void SimNetwork::HealAll() {
   links_.Reconnect();
   replay_probability_ = 0;
+  links_.ShowAll();
   for (SimLink* link : links_.All()) links_.Heal(*link);
   for (SimLink* link : links_.All()) Changed(*link);
 }
 
 void SimNetwork::HealAmong(const std::set<std::string>& core) {
   for (const std::string& a : core) {
+    links_.Host(a).hidden = false;
     for (const std::string& b : core) {
       SimLink& link = links_.Of(a, b);
       links_.Heal(link);
@@ -350,7 +383,7 @@ void SimNetwork::Changed(SimLink& link) {
   }
 }
 
-// Silence is a matter of both directions: one of the two watches for both.
+// Silence concerns both directions: one of the two links watches for both.
 void SimNetwork::WatchSilence(SimLink& link) {
   if (!links_.UpdateSilence(link) || link.from >= link.to) return;
   events_.Schedule(settings_.keepalive, SimEventQueue::kWorld,

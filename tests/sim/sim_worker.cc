@@ -24,7 +24,7 @@ uint64_t Mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Of production, which then kills a worker that was asked to stop and does not.
+// The production value; after it a worker that was asked to stop and did not is killed.
 constexpr absl::Duration kStopPatience = absl::Seconds(5);
 
 constexpr absl::Duration kProgressEvery = absl::Seconds(1);
@@ -149,6 +149,8 @@ void SimWorker::Train(const v1::TrainSteps& train) {
   uint64_t samples = 0;
   for (const v1::SampleRange& range : train.samples()) samples += range.first() + range.count();
   if (spec_.data().private_()) samples = own_samples_ += train.steps();
+  // As a worker that keeps its place: the same training done again gives the same update.
+  if (spec_.privacy().masked()) samples = (train.version() << 16) + train.again();
   const uint64_t noise_seed = Mix(settings_.seed + samples);
   learned_.resize(settings_.elements);
   for (uint64_t i = 0; i < settings_.elements; ++i) {
@@ -167,7 +169,8 @@ void SimWorker::Train(const v1::TrainSteps& train) {
   }));
 }
 
-// Now and then, as long as it takes: slow or held, it is not taken for one that hangs.
+// Reports progress as long as the training takes, so that a slow or held worker is not taken for
+// one that hangs.
 void SimWorker::ShowProgress(const v1::TrainSteps& train, absl::Time began) {
   env_.executor.RunAfter(kProgressEvery, guard_.Wrap([this, train, began, life = life_] {
     if (life != life_ || !trains_) return;
@@ -216,7 +219,7 @@ void SimWorker::MergeValues(const v1::Merge& merge, uint64_t first, uint64_t cou
   }
 }
 
-// Nothing but what the entry covers, whatever theta is elsewhere by now.
+// Only what the entry covers, whatever theta is elsewhere by now.
 void SimWorker::MergeNow(const v1::Merge& merge) {
   for (const v1::ValueRange& range : merge.ranges()) {
     MergeValues(merge, range.first(), range.count());

@@ -1,10 +1,11 @@
-// SimWorker: a Worker on simulated time that "learns" a fixed target vector, so that a run's
+// SimWorker: a Worker in simulated time that "learns" a fixed target vector, so that a run's
 // mathematics can be followed.
 //
-// Like a real worker it takes theta, or a guess of it, when its training begins, rebases when a
-// commit passes, or goes on from its own parameters and merges ranges, and writes base - parameters
-// into the shared memory. Its steps take virtual time; it can be made slow, killed, made to hang,
-// or made to hand over nonsense. What it takes and gives can be listened to. Deterministic.
+// Like a real worker it takes theta, or a guess of it, when its training begins; it rebases when a
+// commit passes, or continues from its own parameters and merges ranges; and it writes base -
+// parameters into the shared memory. Its steps take virtual time. It can be made slow, killed, made
+// to hang, or made to hand over nonsense. A test can listen to what it takes and gives.
+// Deterministic.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +21,33 @@
 
 namespace atolld {
 
-// What a trainer that lies hands over instead of what it learned, each time.
+// What a lying trainer hands over each time instead of what it learned.
 enum class StubHabit {
   kNone,
   kZeros,
-  kReplay,  // its first update
-  kFlip,    // ten times what it learned, backwards
-  kHuge,    // 1e30 everywhere
+  kReplay,  // Its first update.
+  kFlip,    // The negative of ten times what it learned.
+  kHuge,    // 1e30 in every value.
 };
 
 struct SimWorkerSettings {
   uint64_t elements = 10000;
-  uint64_t tensors = 1;  // that the elements are divided into
-  // In layers of so many, each tensor larger than the one before; 0: equal ones, and no layers.
+  uint64_t tensors = 1;  // The number of tensors into which the elements are divided.
+  // The tensors form layers of this many, each tensor larger than the previous one; 0 means equal
+  // tensors and no layers.
   uint64_t tensors_a_layer = 0;
-  uint64_t seed = 1;     // of this peer's noise
-  uint64_t initial = 0;  // seed of the initial parameters that it makes
+  uint64_t seed = 1;     // The seed of this peer's noise.
+  uint64_t initial = 0;  // The seed of the initial parameters that it makes.
   absl::Duration step = absl::Milliseconds(50);
   StubHabit habit = StubHabit::kNone;
 };
 
-// What a test may hear of a trainer; each may be empty.
+// What a test can listen to; each may be empty.
 struct SimWorkerProbe {
   std::function<void(absl::Span<const float> initial)> on_initial;
-  // It has taken theta for these steps, or, where they are to start from it, the guess.
+  // The worker has taken theta for these steps, or the guess if they start from it.
   std::function<void(const v1::TrainSteps& train, absl::Span<const float> theta)> on_train;
-  // It hands over an update, formed on `base`: theta as it last read it.
+  // The worker hands over an update, formed on `base`, which is theta as it last read it.
   std::function<void(absl::Span<const float> update, absl::Span<const float> base)> on_update;
 };
 
@@ -55,7 +57,7 @@ class SimWorker final : public Worker {
   ~SimWorker() override;
 
   void Start(const v1::RunSpec& spec, Events events) override;
-  void Renew(const v1::RunSpec&, const std::string&) override {}  // it reads no data
+  void Renew(const v1::RunSpec&, const std::string&) override {}  // It reads no data.
   void Send(const v1::DaemonMessage& message) override;
   void Restart(const absl::Status& why) override;
   void Pause() override;
@@ -64,22 +66,23 @@ class SimWorker final : public Worker {
 
   bool started() const { return events_.on_lost != nullptr; }
 
-  // As SIGKILL to a worker that was started: it is back, without memory, after `pause`.
+  // Kills a started worker, as SIGKILL does; it is back, without memory, after `pause`.
   void Kill(absl::Duration pause);
 
-  // A fault of the machine's memory: one bit of the replica's theta, which it shares with this.
+  // A fault of the machine's memory: flips one bit of the replica's theta, which the peer shares
+  // with this worker.
   bool mapped() const { return mapping_ != nullptr; }
   void FlipThetaBit(uint64_t value, int bit);
 
-  // Of the steps that begin from now on.
+  // Applies to steps that begin from now on.
   void SetStep(absl::Duration step) { step_ = step; }
 
-  // While held it does not finish: its last step takes as long as the test likes.
+  // While it is held it does not finish: its last step lasts as long as the test wants.
   void SetHeld(bool held) { held_ = held; }
 
-  // As SIGSTOP to it when it is next asked for this: it takes the order, and does nothing more
-  // until it is killed. `always`: so does each worker after it. `from`: evaluations of older
-  // versions are done.
+  // Stops the worker, as SIGSTOP does, when it next gets such an order: it takes the order and then
+  // does nothing until it is killed. With `always` every later worker does the same. Evaluations of
+  // versions before `from` are done.
   enum class Stage { kNowhere, kInitialState, kTraining, kEvaluation, kEnd, kOther };
   void HangAt(Stage stage, bool always, uint64_t from = 0) {
     hang_at_ = stage;
@@ -93,7 +96,7 @@ class SimWorker final : public Worker {
   // The next update is not what was learned.
   enum class Spoil { kNone, kNaN, kInfinity, kHuge };
   void SpoilNext(Spoil spoil) { spoil_ = spoil; }
-  bool spoiled() const { return spoil_ == Spoil::kNone; }  // SpoilNext has had its effect
+  bool spoiled() const { return spoil_ == Spoil::kNone; }  // SpoilNext has taken effect.
 
  private:
   bool Hangs(Stage stage);
@@ -120,7 +123,8 @@ class SimWorker final : public Worker {
   const SimWorkerProbe probe_;
 
   v1::RunSpec spec_;
-  uint64_t own_samples_ = 0;  // of private data: so many were trained on since the process began
+  // For private data: how many samples were trained on since the process began.
+  uint64_t own_samples_ = 0;
   Events events_;
   absl::Duration step_;
   Spoil spoil_ = Spoil::kNone;
@@ -129,29 +133,31 @@ class SimWorker final : public Worker {
   bool paused_ = false;
   Stage hang_at_ = Stage::kNowhere;
   bool hangs_always_ = false;
-  uint64_t hangs_from_ = 0;  // version
-  bool hangs_ = false;       // now
+  uint64_t hangs_from_ = 0;  // A version.
+  bool hangs_ = false;       // Now.
   bool trains_ = false;
-  uint64_t life_ = 0;  // grows at each death and each Train: answers of a former one are dropped
+  uint64_t life_ = 0;  // Grows at each death and each Train: answers of a former life are dropped.
   void* mapping_ = nullptr;
   size_t mapped_bytes_ = 0;
   const float* theta_ = nullptr;
-  const float* guess_ = nullptr;  // of a run in mode "eager"
+  const float* guess_ = nullptr;  // Only in a run of mode "eager".
   float* update_ = nullptr;
-  std::vector<float> base_;     // theta as this trainer last read it, or the guess
-  std::vector<float> first_;    // update, of one that replays it
-  std::vector<float> learned_;  // what it will hand over: a rebase leaves it as it is
-  // Of a run in mode "streaming" (else empty): parameters of its own, as after the steps under way.
+  std::vector<float> base_;     // theta as this trainer last read it, or the guess.
+  std::vector<float> first_;    // The first update, if the worker replays it.
+  std::vector<float> learned_;  // What it will hand over; a rebase does not change it.
+  // The worker's own parameters, as they will be after the steps under way; empty unless the run's
+  // mode is "streaming".
   std::vector<float> own_;
-  uint64_t awaited_ = 0;            // the merge without which the training does not end; 0: none
-  uint64_t merged_ = 0;             // the newest
-  absl::Time merge_at_;             // not before
-  std::vector<v1::Merge> pending_;  // until then
+  // The merge without which the training does not end; 0 means there is none.
+  uint64_t awaited_ = 0;
+  uint64_t merged_ = 0;             // The newest.
+  absl::Time merge_at_;             // The merge happens no earlier.
+  std::vector<v1::Merge> pending_;  // Until then.
   struct Waiting {
     v1::TrainSteps train;
     absl::Duration took;
   };
-  std::optional<Waiting> waiting_;  // its steps are done, and the merge is not here
+  std::optional<Waiting> waiting_;  // Its steps are done, but the merge has not arrived.
   CallbackGuard guard_;
 };
 

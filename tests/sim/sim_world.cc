@@ -12,8 +12,8 @@
 namespace atolld {
 namespace {
 
-// A run makes and frees buffers of a megabyte all the time. glibc would give each back to the
-// kernel and fetch it anew: a quarter of the time of a simulation.
+// A run allocates and frees buffers of a megabyte all the time. glibc would give each back to the
+// kernel and fetch it again, which costs a quarter of a simulation's time.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
   constexpr int kBytes = 256 << 20;
@@ -44,12 +44,14 @@ uint64_t HashName(const std::string& name) {
 
 class SimLog final : public Log {
  public:
-  SimLog(const SimEventQueue& events, std::string process, Level least,
+  SimLog(const SimEventQueue& events, std::string process, const SimSettings& settings,
          std::vector<SimLogLine>& lines)
-      : events_(events), process_(std::move(process)), least_(least), lines_(lines) {}
+      : events_(events), process_(std::move(process)), settings_(settings), lines_(lines) {}
 
   void Write(Level level, absl::string_view line) override {
-    if (level < least_ || silent_) return;
+    if (silent_) return;
+    if (settings_.on_line) settings_.on_line(level, line);
+    if (level < settings_.log_level) return;
     lines_.push_back({events_.now(), process_, level, std::string(line)});
   }
 
@@ -58,7 +60,7 @@ class SimLog final : public Log {
  private:
   const SimEventQueue& events_;
   const std::string process_;
-  const Level least_;
+  const SimSettings& settings_;
   std::vector<SimLogLine>& lines_;
   bool silent_ = false;
 };
@@ -214,7 +216,7 @@ void SimProcess::Start() {
                SimExecutor(world_.events_, owner, seed, origin, world_.settings_.pool, machine_),
                SimFiles(machine_.disk),
                SimTransport(world_.network_, name_, owner),
-               SimLog(world_.events_, name_, world_.settings_.log_level, world_.log_),
+               SimLog(world_.events_, name_, world_.settings_, world_.log_),
                nullptr}));
   alive_ = true;
   if (program_) lives_.back()->root = program_(env());

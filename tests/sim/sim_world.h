@@ -6,9 +6,9 @@
 //   ASSERT_TRUE(world.RunUntil([&] { return done; }, absl::Seconds(10)));
 //   world.Kill("p1");  world.Restart("p1");  world.network().CutLink("p1", "p2");
 //
-// Single-threaded and deterministic: equal seeds give equal digests. What the test asks for takes
-// its numbers from the test; only what it leaves to chance (a loss by probability, a drawn crash)
-// comes from the seed.
+// Single-threaded and deterministic: equal seeds give equal digests. The test gives the numbers of
+// what it asks for; only what it leaves to chance (a loss by probability, a drawn crash) comes from
+// the seed.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,9 @@ struct SimSettings {
   SimPoolSettings pool;
   SimNetworkSettings network;
   SimDisk::Crash crash = SimDisk::Crash::kLoseUnsynced;
-  Log::Level log_level = Log::Level::kDebug;  // lines below it are not even kept
+  Log::Level log_level = Log::Level::kDebug;  // Lines below it are not even kept.
+  // Hears every line of every process, whatever its level. It may be null.
+  std::function<void(Log::Level, absl::string_view line)> on_line = nullptr;
 };
 
 struct SimLogLine {
@@ -45,28 +47,28 @@ struct SimLogLine {
 
 class SimWorld;
 
-uint64_t SimMix(uint64_t seed, uint64_t salt);  // another seed
+uint64_t SimMix(uint64_t seed, uint64_t salt);  // Derives another seed.
 
 // A simulated process: what its program made for the Env of one life, on a machine that outlives
 // it.
 //
 // Killing it drops its events, timers, calls and objects. A process that its disk kills (SimDisk's
-// CrashAtWrite and FailSyncs) is doomed from that instant: the event that runs goes on to its end,
-// but nothing that it still does has an effect, and the kill is the next event.
+// CrashAtWrite and FailSyncs) is doomed from that instant: the running event is completed, but
+// nothing that it still does has an effect, and the kill is the next event.
 class SimProcess {
  public:
-  // Makes the process's objects for one life; the result is destroyed when it is killed. Runs
-  // inside AddProcess and Restart, as code before the loop does.
+  // Makes the process's objects for one life; the result is destroyed when the process is killed.
+  // Runs inside AddProcess and Restart, as code before the loop does.
   using Program = std::function<std::shared_ptr<void>(Env env)>;
 
   SimProcess(SimWorld& world, std::string name, Program program, SimMachine& machine);
   ~SimProcess();
 
   const std::string& name() const { return name_; }
-  bool alive() const { return alive_; }  // not from the instant on at which it is doomed
-  Env env();                             // of the current life; the process must be alive
+  bool alive() const { return alive_; }  // False from the instant at which it is doomed.
+  Env env();                             // The current life's; the process must be alive.
   SimExecutor& executor();
-  SimThreads& threads();  // of the current life
+  SimThreads& threads();  // The current life's.
   const SimMachine& machine() const { return machine_; }
   SimDisk& disk() { return machine_.disk; }
   int lives() const { return static_cast<int>(lives_.size()); }
@@ -88,7 +90,8 @@ class SimProcess {
   bool alive_ = false;
   bool doomed_ = false;
   absl::Duration paused_until_;
-  // Former lives stay: what a test still holds of them may call into their Env, to no effect.
+  // Former lives are kept, because what a test still holds of them may call into their Env, without
+  // effect.
   std::vector<std::unique_ptr<Life>> lives_;
 };
 
@@ -100,57 +103,60 @@ class SimWorld {
   // Without a program the test drives the process through its env().
   SimProcess& AddProcess(const std::string& name, SimProcess::Program program = nullptr);
   SimProcess& process(const std::string& name) const;
-  // The disk and clocks of a process, also before it is added.
+  // The disk and clocks of a process; also valid before the process is added.
   SimMachine& machine(const std::string& name);
   SimDisk& disk(const std::string& name) { return machine(name).disk; }
 
-  // From inside an event, both take effect as the next event at the same time.
+  // If called inside an event, both take effect as the next event at the same time.
   void Kill(const std::string& name);
   void Restart(const std::string& name);
 
-  // Stops the process as SIGSTOP does: no event of it runs for so long (or until Resume), then all
-  // that were due do, in order. Its clocks go on. A second pause can only make it longer.
+  // Stops the process as SIGSTOP does: none of its events runs for this long (or until Resume);
+  // then all that were due run, in order. Its clocks continue. A second pause can only extend the
+  // first.
   void Pause(const std::string& name, absl::Duration duration);
   void Resume(const std::string& name) { process(name).Resume(); }
 
-  // What Kill leaves of this machine's unsynced bytes, from now on.
+  // Sets what Kill leaves of this machine's unsynced bytes from now on.
   void SetCrash(const std::string& name, SimDisk::Crash crash) { crashes_[name] = crash; }
-  // As SimDisk's, of this process's disk.
+  // As SimDisk's functions, for this process's disk.
   void CrashAtWrite(const std::string& name, uint64_t count, SimDisk::Crash crash) {
     disk(name).CrashAtWrite(count, crash);
   }
   void OnWrite(const std::string& name, std::function<void(const SimWrite&)> callback) {
     disk(name).OnWrite(std::move(callback));
   }
-  // Called when a process has died, by Kill or by its disk, and its objects are gone: the place to
-  // plan its return.
+  // Sets what is called when a process has died, by Kill or by its disk, and its objects are gone;
+  // this is the place to plan its restart.
   void OnDeath(std::function<void(const std::string& name)> callback) {
     on_death_ = std::move(callback);
   }
 
-  // See SimClock. Offsets are against the world's true time; drifts in parts per million.
+  // See SimClock. Offsets are relative to the world's true time; drifts are in parts per million.
   void SetWallClock(const std::string& name, absl::Duration offset, int64_t drift);
   void StepWallClock(const std::string& name, absl::Duration by);
   void SetMonotonicDrift(const std::string& name, int64_t drift);
 
-  // Runs events until the condition holds (true), or `limit` of virtual time has passed (false).
+  // Runs events until the condition is true and returns true, or returns false when `limit` of
+  // virtual time has passed.
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
   void RunFor(absl::Duration time);
-  // Runs `task` once `delay` has passed: the test's own script, of no process.
+  // Runs `task`, a part of the test's own script that belongs to no process, once `delay` has
+  // passed.
   void At(absl::Duration delay, Task task);
 
   absl::Duration now() const { return events_.now(); }
   SimNetwork& network() { return network_; }
   void CutLink(const std::string& a, const std::string& b) { network_.CutLink(a, b); }
   void HealLink(const std::string& a, const std::string& b) { network_.HealLink(a, b); }
-  SimRandom& random() { return random_; }  // for the test's own draws
-  // Of all events so far and the sizes of all frames delivered.
+  SimRandom& random() { return random_; }  // For the test's own draws.
+  // Returns a digest of all events so far and of the sizes of all frames delivered.
   uint64_t digest() const { return events_.digest(); }
   uint64_t events_run() const { return events_.ran(); }
 
   const std::vector<SimLogLine>& log() const { return log_; }
-  std::string LogText() const;  // "   0.012345 p1 I text" a line
-  // How many lines contain `text`.
+  std::string LogText() const;  // Each line is like "   0.012345 p1 I text".
+  // Returns how many lines contain `text`.
   size_t LogCount(absl::string_view text) const;
 
  private:

@@ -1,4 +1,4 @@
-// A large run in a simulated world: what its coordinator does and says a round, for each peer.
+// A large run in a simulated world: what its coordinator does and says per round and peer.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -21,11 +21,11 @@ namespace {
 constexpr size_t kLargestMessage = size_t{1} << 20;  // membership.proto
 constexpr uint64_t kRounds = 3;
 constexpr int kAggregators = 3;
-// One entry has room for some more (message_sizes.h); of a larger run so many begin, and the others
-// come to it.
+// One entry has room for somewhat more (message_sizes.h); a larger run begins with this many, and
+// the others join it.
 constexpr int kMostFounders = 1000;
 
-// ATOLL_SIZE_PEERS=1000 looks at a run of so many; the usual size is over in some seconds.
+// ATOLL_SIZE_PEERS=1000 tests a run of that size; the usual size takes a few seconds.
 int LargestSize() {
   int peers = 0;
   const char* const wanted = std::getenv("ATOLL_SIZE_PEERS");

@@ -1,5 +1,5 @@
-// The coordinator's SQLite store, killed at every transaction of a run: what a machine finds that
-// went down there.
+// The coordinator's SQLite store, killed at every transaction of a run: what a machine that crashed
+// there finds.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -26,7 +26,7 @@ void Add(const Message& message, std::string* bytes) {
   *bytes += std::to_string(own.size()) + ":" + own;
 }
 
-// Equal for equal runs.
+// The bytes are equal for equal runs.
 std::string Bytes(StoredRun run) {
   std::string bytes = std::to_string(run.epoch) + (run.started ? " started " : " ");
   if (run.spec) Add(*run.spec, &bytes);
@@ -64,7 +64,8 @@ std::string Loaded(Store* store) {
   return run.ok() ? Bytes(*run) : run.status().ToString();
 }
 
-// As a crash leaves it: database and write-ahead log, the log cut to `log_bytes`.
+// Copies the files as a crash leaves them: database and write-ahead log, the log cut to
+// `log_bytes`.
 void CopyAsCrashed(const std::string& from, const std::string& to, uint64_t log_bytes) {
   fs::copy_file(from + kDatabase, to + kDatabase);
   if (!fs::exists(from + kLog)) return;
@@ -76,7 +77,7 @@ uint64_t LogBytes(const std::string& directory) {
   return fs::exists(directory + kLog) ? fs::file_size(directory + kLog) : 0;
 }
 
-// What a run applies, and what is stored after each of them.
+// The updates that a run applies, and what is stored after each of them.
 struct Trace {
   std::vector<RunUpdate> updates;
   std::vector<std::string> stored;  // one more: before the first
@@ -94,7 +95,7 @@ Trace MakeTrace() {
   return trace;
 }
 
-// Would break: a coordinator killed right after a transaction has forgotten it, or cannot go on
+// Would break: a coordinator killed right after a transaction has forgotten it, or cannot continue
 // from it.
 TEST(StoreCrash, AfterEveryTransactionAllIsThere) {
   const Trace trace = MakeTrace();
@@ -114,7 +115,7 @@ TEST(StoreCrash, AfterEveryTransactionAllIsThere) {
   }
 }
 
-// Would break: of a commit that the power cut off, half is there.
+// Would break: half of a commit remains after a power cut.
 TEST(StoreCrash, WithinATransactionAllOfItOrNothing) {
   const Trace trace = MakeTrace();
   const TemporaryDirectory directory;

@@ -3,26 +3,31 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/peer/peer_training.h"
 #include "daemon/replica/state/verify.h"
 #include "optimizer/past_updates.h"
 
 namespace atolld {
 namespace {
 
-// How often what depends on time alone is looked at.
+// How often invariants that depend on time alone are checked.
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 
-// Rounds that are kept for the judgement of the core, and of them those for the end.
+// Rounds that are reserved for the judgement of the core, and those of them for the end.
 constexpr uint64_t kRoundsToJudge = 7;
 constexpr uint64_t kRoundsToEnd = 3;
 
-// Far more than any seed takes: it goes round in circles.
+// The least number of rounds after the last line has failed in which that is judged.
+constexpr uint64_t kGreyRounds = 5;
+
+// Far more than any seed takes; beyond it the run is in a loop.
 constexpr uint64_t kMostEvents = 20'000'000;
 
-// What one call may have queued at once: an update of this size is far below it.
+// The most that one call may have queued at once: an update of this size is far below it.
 constexpr uint64_t kMostUnsent = uint64_t{1} << 20;
 
 }  // namespace
@@ -33,26 +38,34 @@ bool SwarmResult::counts() const {
   return 2 * bit >= all;
 }
 
-absl::Duration Swarm::Deadline() const {
+absl::Duration Swarm::Exchange() const {
   std::vector<double> exchanges;
   const auto& rounds = cluster_.stored().rounds;
   for (size_t i = rounds.size() > 16 ? rounds.size() - 16 : 0; i < rounds.size(); ++i) {
     exchanges.push_back(rounds[i].exchange_seconds());
   }
   std::sort(exchanges.begin(), exchanges.end());
-  const double exchange = exchanges.empty() ? static_cast<double>(plan_.elements) * 4 / 1e6
-                                            : exchanges[exchanges.size() / 2];
+  return absl::Seconds(exchanges.empty() ? static_cast<double>(plan_.elements) * 4 / 1e6
+                                         : exchanges[exchanges.size() / 2]);
+}
+
+absl::Duration Swarm::LongestRound() const {
+  return 4 * cluster_.longest_training() + absl::Seconds(1) +
+         2 * Exchange() * (plan_.audit_share > 0 ? 3.25 : 1);
+}
+
+absl::Duration Swarm::Deadline() const {
   const absl::Duration turn = plan_.coordinators > 1 ? 4 * SwarmEtcd::kTtl : absl::ZeroDuration();
   return absl::Seconds(10) + turn + (plan_.masked ? 7 : 1) * plan_.failure_timeout +
          4 * cluster_.longest_training() + absl::Seconds(1) +
-         (2 * absl::Seconds(exchange) + plan_.failure_timeout) * (plan_.audit_share > 0 ? 3.25 : 1);
+         (2 * Exchange() + plan_.failure_timeout) * (plan_.audit_share > 0 ? 3.25 : 1);
 }
 
 // -----------------------------------------------------------------------------------------------
 
-// What a peer's directory may take: the limit on its log and snapshots or, where that is none or
-// too small, what the policy keeps; and what comes beside: a snapshot that is made, one that is
-// fetched, and the history of headers. Sizes are generous, numbers are not.
+// Returns the most that a peer's directory may take: the limit on its log and snapshots, or what
+// the policy keeps if there is no limit or it is too small, plus a snapshot under construction, one
+// that is fetched, and the history of headers. The sizes are generous, the numbers are not.
 uint64_t Swarm::MostOnDisk() const {
   const uint64_t snapshot = 8 * plan_.elements + 16384;
   const uint64_t entry = 5 * plan_.elements + 4096;
@@ -84,7 +97,8 @@ void Swarm::CheckBounds() {
   }
 }
 
-// True while no training may end: the rounds that are left are for what is still to come.
+// Returns true while no training may end, because the remaining rounds are reserved for what is
+// still to come.
 bool Swarm::HoldsRun() {
   const bool early = last_version_ >= hold_at_;
   const bool waits = early && (!ending_ || !AllCaughtUp());
@@ -119,6 +133,7 @@ void Swarm::Tick() {
   CheckBounds();
   CheckEvicted();
   if (cluster_.sealed()) return;
+  grey_.Check(LongestRound());
   if (HoldsRun()) {
     last_commit_ = now;
     return;
@@ -134,7 +149,7 @@ void Swarm::Tick() {
   }
 }
 
-// For a lie, of one that has lied: its machine is then set up anew and let in again.
+// If a liar was evicted for its lie, its machine is set up anew and admitted again.
 void Swarm::CheckEvicted() {
   for (const auto& member : cluster_.stored().members) {
     if (member.state != "evicted") continue;
@@ -169,8 +184,32 @@ void Swarm::StartFounders() {
   }
 }
 
+// Lines that fail in part, and no other fault meanwhile.
+void Swarm::DoGrey() {
+  const auto held = [this] { return cluster_.training_held(); };
+  for (const PlannedFault& fault : plan_.grey) {
+    if (fault.after_commits == 0) continue;  // it never worked
+    RunUntil([&] { return cluster_.version() >= fault.after_commits || held(); }, 3 * Deadline());
+    RunUntil([&] { return grey_.Settled() || held(); }, 3 * Deadline());
+    RunUntil([] { return false; }, fault.after);
+    if (held() || cluster_.invariants().violation()) break;
+    grey_.Begin(fault);
+  }
+  RunUntil([&] { return grey_.Enough(kGreyRounds) || held(); },
+           static_cast<double>(plan_.rounds) * Deadline());
+  const bool mend = !plan_.grey.empty() && !plan_.grey_stays;
+  grey_.End(mend);
+  if (!mend || cluster_.invariants().violation()) return;
+  // The rounds that are left are for what comes.
+  const uint64_t hold_at = std::exchange(hold_at_, cluster_.version());
+  const absl::Duration limit = 3 * std::max(plan_.failure_timeout, absl::Seconds(5));
+  if (!RunUntil([this] { return grey_.StillShown().empty(); }, limit)) {
+    cluster_.invariants().Violate(18, grey_.StillShown() + ", and all lines work again");
+  }
+  hold_at_ = hold_at;
+}
+
 void Swarm::DoFaults() {
-  hold_at_ = plan_.rounds - kRoundsToJudge;
   for (const PlannedFault& fault : plan_.faults) {
     if (cluster_.invariants().violation()) return;
     const uint64_t wanted = cluster_.version() + fault.after_commits;
@@ -180,6 +219,10 @@ void Swarm::DoFaults() {
       RunUntil([&] { return cluster_.invariants().plans_told() > before; }, Deadline());
       faults_.HoldOpen(fault);
     }
+    if (fault.in_unmasking) {
+      const uint64_t before = cluster_.invariants().openings();
+      RunUntil([&] { return cluster_.invariants().openings() > before; }, Deadline());
+    }
     RunUntil([] { return false; }, fault.after);
     if (cluster_.training_held()) return;
     faults_.Inject(fault);
@@ -187,8 +230,9 @@ void Swarm::DoFaults() {
   }
 }
 
-// All faults end, everybody is up.
+// Ends all faults; all processes run.
 void Swarm::HealAll() {
+  grey_.End(true);
   faults_.EndAll();
   SimWorld& world = cluster_.world();
   world.network().HealAll();
@@ -214,7 +258,8 @@ void Swarm::HealAll() {
   }
 }
 
-// Those that the plan names; and, where few peers may commit, one that holds the newest version.
+// Returns those that the plan names and, if few peers may commit, one that holds the newest
+// version.
 std::set<std::string> Swarm::Core() {
   const Invariants& invariants = cluster_.invariants();
   std::set<std::string> core;
@@ -235,7 +280,7 @@ std::set<std::string> Swarm::Core() {
   return core;
 }
 
-// A core of at least the quorum is well; the others are as the plan says, for good.
+// A core of at least the quorum is healthy; the others stay as the plan says.
 void Swarm::JudgeCore() {
   HealAll();
   // The first round waits for all that the run was announced with.
@@ -287,7 +332,7 @@ bool Swarm::AllCaughtUp() const {
                      [this](const auto& peer) { return cluster_.CaughtUp(peer.name); });
 }
 
-// The operator has had enough: the run ends at its newest version.
+// The operator ends the run at its newest version.
 void Swarm::StopEarly() {
   cluster_.Note("the operator stops the run");
   hold_at_ = 0;
@@ -296,8 +341,8 @@ void Swarm::StopEarly() {
   faults_.StopRun();
 }
 
-// For ever, as each worker after it does: neither the loss of the last version nor the end of its
-// daemon may depend on it.
+// Hangs for ever, as does each worker after it: neither the loss of the last version nor the end of
+// its daemon may depend on it.
 void Swarm::HangAtEnd(uint64_t last) {
   if (plan_.hangs_at_end < 0) return;
   const std::string& name = plan_.peers[static_cast<size_t>(plan_.hangs_at_end)].name;
@@ -336,7 +381,7 @@ void Swarm::Finish() {
   if (!cluster_.invariants().violation()) CheckEnd();
 }
 
-// Whoever never lied, and was never disturbed, is no offender.
+// A peer that has never lied, and was never disturbed, must not be recorded as an offender.
 void Swarm::CheckJudged() {
   if (!cluster_.invariants().history().Finite()) {
     cluster_.invariants().Violate(1, "the last state is not finite");
@@ -386,11 +431,22 @@ SwarmResult Swarm::Run() {
   for (const PlannedFault& fault : plan_.faults) {
     ++result_.planned[static_cast<size_t>(fault.kind)];
   }
+  hold_at_ = plan_.rounds - kRoundsToJudge;
+  for (const PlannedFault& fault : plan_.grey) {
+    ++result_.planned[static_cast<size_t>(fault.kind)];
+    if (fault.after_commits == 0) grey_.Begin(fault);
+  }
   StartFounders();
+  DoGrey();
   DoFaults();
   if (!cluster_.invariants().violation()) JudgeCore();
   if (!cluster_.invariants().violation()) Finish();
   result_.landed = faults_.landed();
+  for (const PeerTraining::Transition& transition : PeerTraining::Transitions()) {
+    const auto& made = cluster_.transitions();
+    const auto found = made.find(PeerTraining::TextOf(transition));
+    result_.transitions.push_back(found == made.end() ? 0 : found->second);
+  }
   result_.coordinators = plan_.coordinators;
   if (cluster_.etcd() != nullptr) result_.terms = cluster_.etcd()->terms();
   result_.digest = cluster_.world().digest();

@@ -1,16 +1,16 @@
-// Swarm: one seed from its plan to the verdict.
+// Swarm: runs one seed from its plan to the verdict.
 //
-//   faults, paced -> all but a core healed as planned, the core must commit -> all healed, the run
-//   must end, sealed, with nothing left over
+//   lines that fail in part -> faults, paced -> all but a core healed as planned, the core must
+//   commit -> all healed, the run must end, sealed, with nothing left over
 //
-// The run's last rounds are kept for the last two steps: no training ends while they would begin
-// too early, or while somebody has yet to catch up. Whenever nobody has been disturbed for three
-// deadlines, a round must have been committed. A deadline here is the longest way from a healed
-// world to a commit: the longest pause before a redial (5 s) and as much to fetch what was missed,
-// failure_timeout for a grace or a silence to end, 4 x the longest training that was measured + 1 s
-// for the round to close (1.25 x median and median + 3 MAD are below that), and 2 x the median
-// exchange + failure_timeout for the exchange, with audits 3.25 times as long. With masks each of
-// their five steps may wait for the silent, and so may the next attempt.
+// The run's last rounds are reserved for the last two steps: no training ends while they would
+// begin too early, or while a peer has yet to catch up. Whenever no process has been disturbed for
+// three deadlines, a round must have been committed. A deadline is the longest way from a healed
+// world to a commit. It adds the longest pause before a redial (5 s) and the same again to fetch
+// what was missed; failure_timeout for a grace or a silence to end; 4 x the longest training
+// measured + 1 s for the round to close (1.25 x median and median + 3 MAD are below that); and 2 x
+// the median exchange + failure_timeout for the exchange, or 3.25 times that with audits. With
+// masks each of their five steps may wait for silent parties, and so may the next attempt.
 #pragma once
 
 #include <array>
@@ -24,6 +24,7 @@
 #include "tests/sim/invariants.h"
 #include "tests/sim/swarm_cluster.h"
 #include "tests/sim/swarm_faults.h"
+#include "tests/sim/swarm_grey.h"
 #include "tests/sim/swarm_plan.h"
 
 namespace atolld {
@@ -32,39 +33,45 @@ struct SwarmResult {
   uint64_t seed = 0;
   uint64_t digest = 0;
   uint64_t events = 0;
-  uint64_t rounds = 0;          // committed
-  bool calm = false;            // without the faults that the seed draws
-  std::string only_mode;        // as SwarmPlan's
-  uint64_t guesses = 0;         // of states, which were the oracle's to the bit
-  uint64_t refreshed = 0;       // of these, in which an update took the place of an older one
-  uint64_t slow_updates = 0;    // in entries, in the codec of slow lines
-  bool judged = false;          // liveness of a core was
-  uint64_t hostile_acts = 0;    // of peers that lie as reducers or auditors
-  uint64_t lies_committed = 0;  // versions
-  uint64_t liars_evicted = 0;   // times
+  uint64_t rounds = 0;          // Committed rounds.
+  bool calm = false;            // Without the faults that the seed draws.
+  std::string only_mode;        // As in SwarmPlan.
+  uint64_t guesses = 0;         // Guesses of states that equalled the oracle's bit for bit.
+  uint64_t refreshed = 0;       // Those of them in which an update replaced an older one.
+  uint64_t slow_updates = 0;    // Updates in entries, in the codec of slow lines.
+  bool judged = false;          // The liveness of a core was judged.
+  uint64_t hostile_acts = 0;    // By peers that lie as reducers or auditors.
+  uint64_t lies_committed = 0;  // Versions.
+  uint64_t liars_evicted = 0;   // How many times.
   uint32_t coordinators = 1;
-  uint64_t terms = 0;  // of several coordinators
-  int stranded = 0;    // peers that were dead at the end and came back when all had left
+  uint64_t terms = 0;  // The terms of several coordinators.
+  int stranded = 0;    // Peers that were dead at the end and came back when all others had left.
   std::array<int, kFaultKinds> planned{};
   std::array<int, kFaultKinds> landed{};
+  std::vector<uint64_t> transitions;  // how often each of PeerTraining::Transitions() was made
   std::optional<Violation> violation;
 
-  // At least half of what was planned took effect.
+  // Returns true if at least half of the planned faults took effect.
   bool counts() const;
 };
 
 class Swarm {
  public:
-  // Hears the seed's story, some lines at a time, as it happens.
+  // Called with the seed's story, some lines at a time, as it happens.
   using Tell = std::function<void(const std::string& lines)>;
 
   explicit Swarm(const SwarmPlan& plan, Tell tell = nullptr)
-      : plan_(plan), tell_(std::move(tell)), cluster_(plan, tell_ != nullptr), faults_(cluster_) {}
+      : plan_(plan),
+        tell_(std::move(tell)),
+        cluster_(plan, tell_ != nullptr),
+        faults_(cluster_),
+        grey_(cluster_, faults_) {}
 
   SwarmResult Run();
 
  private:
   void StartFounders();
+  void DoGrey();
   void DoFaults();
   void JudgeCore();
   std::set<std::string> Core();
@@ -75,12 +82,14 @@ class Swarm {
   void CheckEvicted();
   void StopEarly();
   void HangAtEnd(uint64_t last);
-  // Runs the world, with all checks, until the condition holds (true), `limit` has passed or a
-  // check has failed (false).
+  // Runs the world with all checks until the condition is true and returns true; returns false if
+  // `limit` has passed or a check has failed.
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
   void Tick();
   bool HoldsRun();
   bool AllCaughtUp() const;
+  absl::Duration Exchange() const;      // The usual duration of one.
+  absl::Duration LongestRound() const;  // Without any faults.
   absl::Duration Deadline() const;
   void CheckBounds();
   uint64_t MostOnDisk() const;
@@ -89,12 +98,13 @@ class Swarm {
   const Tell tell_;
   SwarmCluster cluster_;
   SwarmFaults faults_;
+  SwarmGrey grey_;
   SwarmResult result_;
   absl::Duration next_tick_;
   absl::Duration last_commit_;
   uint64_t last_version_ = 0;
-  uint64_t hold_at_ = 0;  // version at which the run is held
-  bool ending_ = false;   // ... only while somebody has to catch up
+  uint64_t hold_at_ = 0;  // The version at which the run is held.
+  bool ending_ = false;   // ... only while a peer has to catch up.
   absl::Duration held_since_;
 };
 

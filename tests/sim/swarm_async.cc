@@ -1,5 +1,5 @@
-// What a seed draws of runs in which updates are late: modes "async" and "eager", the rules that
-// are made for it, and the corrections of mode "delayed". And how a plan's mode is told.
+// What a seed draws for runs with late updates: modes "async" and "eager", the rules that are made
+// for them, and the corrections of mode "delayed"; and how a plan's mode is described.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +11,7 @@
 namespace atolld {
 namespace {
 
-// Some a few times as slow as the others, of those that the run can do without.
+// Makes some of the peers that the run can do without a few times as slow as the others.
 void DrawSpeeds(SimRandom& own, SwarmPlan* plan) {
   for (SwarmPlan::Machine& peer : plan->peers) {
     if (!peer.core && own.Below(2) == 0) peer.step = peer.step * (2 + 3 * own.Unit());
@@ -20,19 +20,20 @@ void DrawSpeeds(SimRandom& own, SwarmPlan* plan) {
 
 }  // namespace
 
-// Whether the plan may be of this mode, and whether it must.
+// Return true if the plan may be of this mode, and if it must be.
 bool MayDraw(const SwarmPlan& plan, const std::string& mode) {
   return plan.only_mode.empty() || plan.only_mode == mode;
 }
 bool MustDraw(const SwarmPlan& plan, const std::string& mode) { return plan.only_mode == mode; }
 
-// What rounds that overlap do not go with must not be drawn before them.
+// What does not go with overlapping rounds must not be drawn before them.
 bool IsForPipeline(const SwarmPlan& plan) {
   return MustDraw(plan, "streaming") || MustDraw(plan, "eager") || MustDraw(plan, "delayed");
 }
 
-// In a sixth of the seeds nobody is waited for. What needs several updates in each entry is not for
-// such runs; and whoever is enough alone can commit what it likes, so that nobody lies there.
+// In a sixth of the seeds no peer is waited for. Options that need several updates in each entry
+// are left out of such runs. A peer that is enough alone can commit anything, so no peer lies
+// there.
 void DrawAsync(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6173796e63).Next());
   const double decay = own.Unit() / 2;
@@ -49,8 +50,8 @@ void DrawAsync(SwarmPlan* plan) {
   DrawSpeeds(own, plan);
 }
 
-// Guesses in a quarter of the seeds that are left and have nothing that rounds which overlap do not
-// go with.
+// Draws guesses in a quarter of the remaining seeds that have nothing that does not go with
+// overlapping rounds.
 void DrawEager(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6561676572).Next());
   const bool drawn = own.Below(4) == 0 && MayDraw(*plan, "eager");
@@ -60,8 +61,8 @@ void DrawEager(SwarmPlan* plan) {
   plan->mode = "eager";
 }
 
-// Rules that know of late updates in half of those seeds, and in a sixteenth of the others the one
-// that needs no ages. From numbers of its own, as all that came later.
+// Draws rules that know late updates in half of those seeds, and in a sixteenth of the others the
+// one rule that needs no ages. Uses random numbers of its own, as all later draws do.
 void DrawLateRule(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6c617465).Next());
   const bool late = plan->mode == "async" || plan->mode == "delayed";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -10,6 +11,7 @@
 #include "daemon/peer/offered_calls.h"
 #include "daemon/replica/transfer/transfer.h"
 #include "membership/history/signing_key.h"
+#include "tests/sim/clip_liar.h"
 #include "tests/sim/forging_transport.h"
 #include "tests/sim/hostile_transport.h"
 #include "tests/sim/session_tap.h"
@@ -17,11 +19,24 @@
 namespace atolld {
 namespace {
 
-// A supervisor starts a process again after so long.
+// How long a supervisor waits before it starts a process again.
 constexpr absl::Duration kSupervisor = absl::Seconds(1);
 
-// How often a peer with an unsound disk may fail in a row before it is given an empty one.
+// One in this many new processes gets a late Hello of the process before it.
+constexpr uint64_t kLateHellos = 4;
+// How the log's lines of a peer's training begin.
+constexpr char kTrainingLine[] = "training ";
+constexpr char kSessionMethod[] = "/atolld.v1.Membership/Session";
+// How often a coordinator reports what it shows.
+constexpr absl::Duration kShownEvery = absl::Milliseconds(250);
+
+// How many times in a row a peer with an unsound disk may fail before it gets an empty one.
 constexpr int kFailuresBeforeWipe = 3;
+
+// Negligible beside an update whose values are near 1, and above its length however many rounds a
+// seed has.
+constexpr double kPrivacyNoise = 1e-30;
+constexpr double kFirstClip = 1e12;
 
 SimLinkSettings LinkSettingsOf(const SwarmPlan& plan) {
   SimLinkSettings link;
@@ -44,6 +59,7 @@ SimSettings SettingsOf(const SwarmPlan& plan, bool verbose) {
 
 bool Aggregates(const SwarmPlan::Machine& machine) { return machine.aggregator; }
 bool Lies(const SwarmPlan::Machine& machine) { return machine.hostility != Hostility::kNone; }
+bool ClaimsClips(const SwarmPlan::Machine& machine) { return machine.claims_clips; }
 bool KeepsVersionZero(const SwarmPlan::Machine& machine) {
   return KeepsToItself(machine.hostility);
 }
@@ -54,6 +70,30 @@ std::set<std::string> NamesOf(const SwarmPlan& plan, bool (*chosen)(const SwarmP
     if (chosen(machine)) names.insert(machine.name);
   }
   return names;
+}
+
+PrivacyLaw::Terms PrivacyOf(const SwarmPlan& plan) {
+  PrivacyLaw::Terms terms;
+  if (!plan.moving_clip) return terms;
+  terms.noise = double{static_cast<float>(kPrivacyNoise)};
+  terms.clip = double{static_cast<float>(kFirstClip)};
+  terms.parties = plan.founders;
+  terms.delta = Config().privacy.delta;
+  terms.liars = NamesOf(plan, ClaimsClips);
+  return terms;
+}
+
+void SetPrivacy(const SwarmPlan& plan, Config* config) {
+  config->privacy.masked = plan.masked;
+  config->privacy.threshold = plan.mask_threshold;
+  config->privacy.roster = plan.mask_roster;
+  if (plan.masked) config->membership.weight_cap = 0;
+  if (!plan.moving_clip) return;
+  config->privacy.clip = kFirstClip;
+  config->privacy.noise = kPrivacyNoise;
+  config->privacy.quantile = 0.5;
+  config->privacy.parties = plan.founders;
+  config->privacy.sampling = 1;
 }
 
 }  // namespace
@@ -69,6 +109,7 @@ struct SwarmCluster::Node {
   SwarmCluster& cluster;
   const std::string name;
   std::unique_ptr<ForgingTransport> forging;  // of a forger
+  std::unique_ptr<ClipLiar> clip_liar;        // of who claims clips
   std::unique_ptr<HostileTransport> hostile;  // above the tap, or below it
   std::unique_ptr<TapTransport> tap;
   std::unique_ptr<Worker> trainer;
@@ -82,8 +123,8 @@ SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
       verbose_(verbose),
       invariants_({LeastQuorum(plan), plan.failure_timeout, [this] { return world_.now(); },
                    NamesOf(plan, Aggregates), NamesOf(plan, Lies), plan.audit_share, plan.quorum,
-                   plan.masked}),
-      world_(plan.seed, SettingsOf(plan, verbose)) {
+                   plan.masked, plan.mask_roster, PrivacyOf(plan)}),
+      world_(plan.seed, Settings()) {
   RememberRightSignatures();
   if (!NamesOf(plan, KeepsVersionZero).empty()) invariants_.history().ExpectAnotherGenesis();
   if (plan.keep_bytes > 0 || plan.keep_snapshots < 2) invariants_.history().ExpectDroppedMeans();
@@ -98,6 +139,16 @@ SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
     if (Lies(machine)) hostility_[machine.name] = machine.hostility;
     world_.network().SetPeerRate(machine.name, LineOf(machine.name));
   }
+}
+
+SimSettings SwarmCluster::Settings() {
+  SimSettings settings = SettingsOf(plan_, verbose_);
+  settings.on_line = [this](Log::Level level, absl::string_view line) {
+    if (level != Log::Level::kDebug || !absl::StartsWith(line, kTrainingLine)) return;
+    const size_t text = line.find(": ");
+    if (text != absl::string_view::npos) ++transitions_[std::string(line.substr(text + 2))];
+  };
+  return settings;
 }
 
 SwarmCluster::~SwarmCluster() {
@@ -120,9 +171,7 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.inner.learning_rate = 0.1;  // no worker here reads it; control variates are divided by it
   config.inner.control_variates = plan_.control_variates;
   config.data.is_private = plan_.private_data;
-  config.privacy.masked = plan_.masked;
-  config.privacy.threshold = plan_.mask_threshold;
-  if (plan_.masked) config.membership.weight_cap = 0;
+  SetPrivacy(plan_, &config);
   config.federation.participation = plan_.participation;
   config.federation.drop = plan_.drop;
   config.outer.rule = plan_.rule;
@@ -202,6 +251,9 @@ std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
       invariants_.Violate(12, absl::StrCat("the coordinator does not start: ", started.ToString()));
     }
     world_.Kill(kCoordinatorName);
+  } else if (!plan_.grey.empty()) {
+    root->coordinator->OnStatus(kShownEvery,
+                                [this](const v1::RunStatus& status) { shown_ = status; });
   }
   return root;
 }
@@ -212,6 +264,8 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   auto node = std::make_shared<Node>(*this, name);
   if (MachineOf(name).forges) node->forging = std::make_unique<ForgingTransport>(env.transport);
   Transport* under = node->forging ? node->forging.get() : &env.transport;
+  if (MachineOf(name).claims_clips) node->clip_liar = std::make_unique<ClipLiar>(*under);
+  if (node->clip_liar) under = node->clip_liar.get();
   // What it says is heard as it says it; but where it lies about itself, as it is.
   const bool claims = MayLie(name) && ClaimsFalsely(hostility_[name]);
   if (claims) {
@@ -223,7 +277,9 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   node->tap = std::make_unique<TapTransport>(
       *under,
       [this, name](const Frame& frame) {
-        if (Alive(name)) invariants_.OnPeerFrame(name, frame);
+        if (!Alive(name)) return;
+        invariants_.OnPeerFrame(name, frame);
+        BringLateHello(name, frame);
       },
       [this, name](const std::string& method) {
         if (method == kFetchSnapshotMethod || method == kGiveSnapshotMethod) {
@@ -249,6 +305,7 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   SimWorkerProbe probe;
   probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
   probe.on_train = [&history, name](const v1::TrainSteps& train, absl::Span<const float> theta) {
+    if (train.refused()) history.OnRefused(name);
     if (train.start() == "guess") return history.OnGuess(name, train.version(), theta);
     history.OnTrain(name, train.version(), theta);
   };
@@ -360,6 +417,21 @@ void SwarmCluster::OnDeath(const std::string& name) {
   world_.At(away, [this, name] { Start(name); });
 }
 
+void SwarmCluster::BringLateHello(const std::string& peer, const Frame& frame) {
+  v1::PeerMessage message;
+  if (MayLie(peer) || !Unpack(frame, &message).ok() || !message.has_hello()) return;
+  const uint64_t instance = message.hello().instance();
+  const auto [known, first] = hellos_.try_emplace(peer, instance, frame);
+  const auto former = std::exchange(known->second, {instance, frame});
+  const uint64_t draw = SimMix(plan_.seed, instance);
+  if (first || former.first == instance || draw % kLateHellos != 0) return;
+  const absl::Duration late = absl::Milliseconds(20 + draw / kLateHellos % 1000);
+  world_.At(late, [this, peer, hello = former.second] {
+    Note(absl::StrCat("a Hello of the process before comes late, of ", peer));
+    world_.network().MakeAgain({peer, ConfigOf(peer).coordinator.address, kSessionMethod, {hello}});
+  });
+}
+
 void SwarmCluster::OnFinished(const std::string& name, const absl::Status& status) {
   // One that is drained may lack the end.
   if (status.ok() && sealed() && invariants_.said(name) >= version()) {
@@ -374,6 +446,14 @@ void SwarmCluster::OnFinished(const std::string& name, const absl::Status& statu
   } else if (!status.ok()) {
     Note(absl::StrCat(name, " gives up: ", status.ToString()));
     // Its dying process may be the one that says so.
+    // Nobody here starts a second process of one peer: what ends the living one in the name of
+    // another is the late word of a former one.
+    if (absl::StrContains(status.message(), "another process (") && world_.process(name).alive()) {
+      invariants_.Violate(8, absl::StrCat(name,
+                                          ": of two processes the later one stays, whatever "
+                                          "arrives late; it ended: ",
+                                          status.ToString()));
+    }
     if (unsound_.count(name) == 0 && world_.process(name).alive()) {
       invariants_.Violate(12, absl::StrCat(name, " gave up: ", status.ToString()));
     }
@@ -386,7 +466,7 @@ void SwarmCluster::OnFinished(const std::string& name, const absl::Status& statu
   world_.Kill(name);
 }
 
-// Whoever has been there long enough to give it the end of the run should have.
+// Peers that were there long enough should have given it the end of the run.
 void SwarmCluster::OnStranded(const std::string& name) {
   stranded_.insert(name);
   const absl::Duration patience = 2 * plan_.failure_timeout + CoordinatorLink::kLongestPause +
@@ -402,7 +482,7 @@ void SwarmCluster::OnStranded(const std::string& name) {
   }
 }
 
-// Peers forget old headers, if they are told to keep little; nobody can give those back.
+// Peers that are told to keep little forget old headers, and no other process can give those back.
 bool SwarmCluster::AllHoldHeaders(uint64_t newest) {
   return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
     SimFiles files(world_.disk(node.first));
@@ -442,15 +522,19 @@ bool SwarmCluster::Wipe(const std::string& peer) {
   Note(absl::StrCat(peer, " gets an empty disk"));
   // Where others know parties by their keys, owners keep theirs apart: with many new ones at once
   // no sum would come about until people have looked.
-  const std::string path = absl::StrCat(DirectoryOf(peer), "/signing_key.pem");
-  SimFiles before(world_.disk(peer));
-  const absl::StatusOr<std::string> key = ReadFile(before, path, 1 << 16);
+  // So they do what was shown: a worker that begins anew might show it again.
+  std::map<std::string, std::string> kept;
+  SimFiles files(world_.disk(peer));
+  for (const char* const name : {"/signing_key.pem", "/mask_shown"}) {
+    const std::string path = DirectoryOf(peer) + name;
+    const absl::StatusOr<std::string> bytes = ReadFile(files, path, 1 << 16);
+    if (plan_.masked && bytes.ok()) kept[path] = *bytes;
+  }
   world_.disk(peer).Wipe();
-  if (plan_.masked && key.ok()) {
-    SimFiles after(world_.disk(peer));
-    if (after.MakeDirectories(DirectoryOf(peer)).ok()) {
-      WriteSecretDurably(after, path, BytesOf(*key)).IgnoreError();  // of a full disk: a new key
-    }
+  SimFiles after(world_.disk(peer));
+  for (const auto& [path, bytes] : kept) {
+    if (!after.MakeDirectories(DirectoryOf(peer)).ok()) continue;
+    WriteSecretDurably(after, path, BytesOf(bytes)).IgnoreError();  // of a full disk: a new one
   }
   invariants_.OnWiped(peer);
   return true;
@@ -487,7 +571,7 @@ bool SwarmCluster::HasNewLines() const {
   return notes_told_ < notes_.size() || lines_told_ < world_.log().size();
 }
 
-// The processes' lines and ours, in the order of time.
+// Returns the processes' lines and ours, in the order of time.
 std::string SwarmCluster::NewLines() {
   std::string story;
   const auto tell_notes = [&](absl::Duration until) {

@@ -1,8 +1,8 @@
 // SwarmEtcd: the coordinators of a swarm that has several, and the etcd that they share.
 //
-// Each is a process of its own; one leads, by the leadership, the store and the standby's door of
-// production. To the invariants all of them are "the coordinator": it begins when one has begun to
-// lead, and it is dead when that one is, or leads no longer.
+// Each is a process of its own. One leads, with the production leadership, store and standby's
+// door. To the invariants they are together "the coordinator": it begins when one of them begins to
+// lead, and is dead when that one dies or no longer leads.
 #pragma once
 
 #include <cstdint>
@@ -27,24 +27,24 @@ namespace atolld {
 
 class SwarmEtcd {
  public:
-  // Of a lease, as the config has it unless it is told otherwise.
+  // The time to live of a lease, as in the config's default.
   static constexpr absl::Duration kTtl = absl::Seconds(2);
 
-  // `note` is for the story. All outlive this, but for the processes.
+  // `note` writes to the story. All arguments must outlive this object; the processes need not.
   SwarmEtcd(SimWorld& world, const SwarmPlan& plan, Invariants& invariants,
             std::function<void(const std::string&)> note);
 
-  // For a process's new life.
+  // Begins a process's new life.
   std::shared_ptr<void> Begin(Env env, const std::string& name, const Config& config);
-  // It has died.
+  // The process has died.
   void OnDeath(const std::string& name);
 
   SimEtcd& etcd() { return etcd_; }
   const StoredRun& stored() const { return law_.stored(); }
   uint64_t terms() const { return law_.terms(); }
-  // Who leads, or was the last to lead.
+  // The coordinator that leads, or was the last to lead.
   const std::string& leader() const { return leader_; }
-  // As by SIGTERM; nothing if it is dead.
+  // Stops the process as SIGTERM does; does nothing if it is dead.
   void Stop(const std::string& name);
 
  private:
@@ -60,11 +60,11 @@ class SwarmEtcd {
   SimEtcd etcd_;
   EtcdLaw law_;
   std::string leader_;
-  std::string leading_;  // its life; empty: nobody
+  std::string leading_;  // The life of the process that leads; empty if there is none.
   std::map<std::string, Root*> roots_;
 };
 
-// "coordinator", "coordinator2", ...
+// Returns "coordinator", "coordinator2", ...
 std::vector<std::string> CoordinatorNames(const SwarmPlan& plan);
 
 }  // namespace atolld

@@ -15,19 +15,19 @@
 namespace atolld {
 namespace {
 
-// A link that carries less than this in a fault's time was not in use: heartbeats alone are more.
+// A link that carries less than this during a fault was not in use: heartbeats alone are more.
 constexpr uint64_t kLeastBytes = 1;
 
-// What a chunk's frame has beside its values, roughly.
+// What a chunk's frame has besides its values, approximately.
 constexpr double kFrameBytes = 60;
 
-// How often a wrong wall clock is set again while the fault lasts: as a bad time source does.
+// How often a wrong wall clock is set again while the fault lasts, as a bad time source does.
 constexpr int kClockSteps = 8;
 
-// The disturbance of a run that is paused, whoever else is well.
+// The name of the disturbance of a paused run, however healthy the processes are.
 constexpr char kOperator[] = "operator";
 
-// What such orders are about.
+// The topic of such orders.
 constexpr char kRun[] = "the run";
 
 Frame EvictRequest(const std::string& peer, bool undo) {
@@ -39,7 +39,7 @@ Frame EvictRequest(const std::string& peer, bool undo) {
 
 }  // namespace
 
-// Its victim is one that the newest plan leans on.
+// Aims it at a victim on which the newest plan relies.
 PlannedFault SwarmFaults::Aimed(PlannedFault fault) const {
   std::set<std::string> relays;
   std::set<std::string> reducers;
@@ -60,8 +60,8 @@ PlannedFault SwarmFaults::Aimed(PlannedFault fault) const {
   return fault;
 }
 
-// Two whose link a shard of the newest plan needs, and the victim's part of it does not; best one
-// that the victim relays for.
+// Returns two peers whose link is needed by a shard of the newest plan but not by the victim's part
+// of it; preferably one for which the victim relays.
 std::pair<std::string, std::string> SwarmFaults::PairBeside(const std::string& victim,
                                                             uint64_t draw) const {
   const v1::Plan& plan = cluster_.invariants().newest_plan();
@@ -185,10 +185,10 @@ void SwarmFaults::Inject(const PlannedFault& planned) {
   const Target target = TargetOf(fault);
   cluster_.Note(absl::StrCat("fault: ", FaultName(fault.kind), " of ", target.victim, " (other: ",
                              target.other, ") for ", absl::FormatDuration(fault.lasts)));
-  const bool known = InjectNetwork(fault, target) || InjectProcess(fault, target) ||
-                     InjectStorage(fault, target) || InjectClock(fault, target) ||
-                     InjectWorker(fault, target) || InjectMemory(fault, target) ||
-                     InjectEtcd(fault, target) || InjectOrder(fault, target);
+  const bool known =
+      InjectGrey(fault, target) || InjectNetwork(fault, target) || InjectProcess(fault, target) ||
+      InjectStorage(fault, target) || InjectClock(fault, target) || InjectWorker(fault, target) ||
+      InjectMemory(fault, target) || InjectEtcd(fault, target) || InjectOrder(fault, target);
   CHECK(known);
 }
 
@@ -228,10 +228,7 @@ bool SwarmFaults::InjectNetwork(const PlannedFault& fault, const Target& target)
     }
     case FaultKind::kBlackHole: {
       if (cluster_.Alive(a)) Landed(fault);
-      std::vector<std::string> others = cluster_.coordinators();
-      for (const auto& peer : cluster_.plan().peers) {
-        if (peer.name != a) others.push_back(peer.name);
-      }
+      const std::vector<std::string> others = OthersThan(a);
       for (const std::string& other : others) network.BlackHole(a, other);
       Until(fault, [&network, a, others] {
         for (const std::string& other : others) network.HealBlackHole(a, other);
@@ -259,6 +256,51 @@ bool SwarmFaults::InjectNetwork(const PlannedFault& fault, const Target& target)
   return true;
 }
 
+// Faults that leave things working in part: no process is dead or cut off, and no error reports it.
+// If the fault stays, all peers must do their work as soon as it is known, except a peer that
+// receives nothing large, not even from its coordinator.
+bool SwarmFaults::InjectGrey(const PlannedFault& fault, const Target& target) {
+  SimNetwork& network = cluster_.world().network();
+  const std::string& a = target.victim;
+  const std::string& b = target.other;
+  const bool small = fault.kind == FaultKind::kSmallPackets;
+  const bool one_way = fault.kind == FaultKind::kOneWay && fault.stays;
+  if (!small && !one_way && fault.kind != FaultKind::kPairCut &&
+      fault.kind != FaultKind::kHiddenAddress) {
+    return false;
+  }
+  const absl::Duration until = fault.stays && !small ? cluster_.world().now() : target.until;
+  cluster_.Disturb(a, until);
+  if (one_way || fault.kind == FaultKind::kPairCut) cluster_.Disturb(b, until);
+  if (fault.stays || (cluster_.Alive(a) && cluster_.Alive(b))) Landed(fault);
+  if (fault.kind == FaultKind::kHiddenAddress) {
+    network.Hide(a);
+    Until(fault, [&network, a] { network.Show(a); });
+  } else if (fault.kind == FaultKind::kPairCut) {
+    network.BlackHole(a, b);
+    Until(fault, [&network, a, b] { network.HealBlackHole(a, b); });
+  } else if (one_way) {
+    network.CutOneWay(a, b);
+    Until(fault, [&network, a, b] { network.HealOneWay(a, b); });
+  } else {
+    const std::vector<std::string> others = OthersThan(a);
+    for (const std::string& other : others) network.PassSmallAlone(a, other);
+    Until(fault, [&network, a, others] {
+      for (const std::string& other : others) network.PassAll(a, other);
+    });
+  }
+  return true;
+}
+
+// Returns the machines, including coordinators.
+std::vector<std::string> SwarmFaults::OthersThan(const std::string& name) const {
+  std::vector<std::string> others = cluster_.coordinators();
+  for (const auto& peer : cluster_.plan().peers) {
+    if (peer.name != name) others.push_back(peer.name);
+  }
+  return others;
+}
+
 void SwarmFaults::ReplayCalls(const PlannedFault& fault) {
   SimNetwork& network = cluster_.world().network();
   network.ReplayCalls(0.5, [](const std::string& method) {
@@ -271,7 +313,7 @@ void SwarmFaults::ReplayCalls(const PlannedFault& fault) {
   });
 }
 
-// Some peers, with or without the coordinator, are alone with each other.
+// Some peers, with or without the coordinator, can reach only each other.
 void SwarmFaults::Split(const PlannedFault& fault, const Target& target) {
   std::set<std::string> side = {target.victim};
   std::vector<std::string> all = cluster_.coordinators();
@@ -361,7 +403,7 @@ void SwarmFaults::KillAtWrite(const PlannedFault& fault, const std::string& name
   });
 }
 
-// One by one, and back in another order.
+// Kills them one by one, and restarts them in another order.
 void SwarmFaults::KillSeveral(const PlannedFault& fault) {
   const auto& peers = cluster_.plan().peers;
   SimRandom random(fault.amount);
@@ -613,8 +655,8 @@ void SwarmFaults::Drain(const PlannedFault& fault, const Target& target) {
                   [this, fault] { Landed(fault); });
 }
 
-// Only while all that was announced lies with peers that are there: what they do not hold, a copy
-// of the store cannot bring back.
+// Only while all that was announced is held by living peers: a copy of the store cannot bring back
+// what they do not hold.
 void SwarmFaults::RestoreStore(const PlannedFault& fault) {
   for (const SwarmPlan::Machine& peer : cluster_.plan().peers) {
     if (cluster_.Exists(peer.name) && !cluster_.CaughtUp(peer.name)) return;

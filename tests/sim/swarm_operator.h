@@ -1,5 +1,5 @@
-// SwarmOperator: a person at a machine of their own who gives the coordinator orders, and repeats
-// each until it is answered, or another one about the same thing is given.
+// SwarmOperator: a person at a machine of their own who gives orders to the coordinator, and
+// repeats each order until it is answered or another order about the same topic is given.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace atolld {
 
 class SwarmOperator {
  public:
-  // `coordinators`: names; one after another is asked.
+  // `coordinators` are names; they are asked in turn.
   SwarmOperator(SimWorld& world, std::vector<std::string> coordinators)
       : world_(world), coordinators_(std::move(coordinators)) {}
 
-  // `topic` is what the order is about: a peer, the run. `method` is one of Admin's, "PauseRun".
-  // `on_done` runs when the order is known to be obeyed.
+  // `topic` is what the order is about: a peer, or the run. `method` is one of Admin's, such as
+  // "PauseRun". `on_done` runs when the order is known to have been obeyed.
   void Order(const std::string& topic, const std::string& method, Frame request,
              std::function<void()> on_done);
 
@@ -36,15 +36,15 @@ class SwarmOperator {
   };
 
   void Try(const std::string& topic);
-  // The order that is pending still, if it is the one of this number.
+  // Returns the pending order if its number is `number`.
   Pending* Find(const std::string& topic, uint64_t number);
   void OnClosed(const std::string& topic, uint64_t number, const absl::Status& status);
 
   SimWorld& world_;
   const std::vector<std::string> coordinators_;
-  size_t asked_ = 0;                                         // the one that answered last
-  uint64_t number_ = 0;                                      // of the newest order
-  std::map<std::string, std::unique_ptr<Pending>> pending_;  // by topic
+  size_t asked_ = 0;                                         // The one that answered last.
+  uint64_t number_ = 0;                                      // The newest order's.
+  std::map<std::string, std::unique_ptr<Pending>> pending_;  // By topic.
 };
 
 }  // namespace atolld

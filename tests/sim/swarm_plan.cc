@@ -56,6 +56,9 @@ constexpr std::array<absl::string_view, kFaultKinds> kNames = {
     "store-restored",
     "memory-flip",
     "worker-hangs",
+    "pair-cut",
+    "hidden-address",
+    "small-packets",
     "kill-standby",
     "end-leader",
     "cut-from-etcd",
@@ -65,17 +68,17 @@ constexpr std::array<absl::string_view, kFaultKinds> kNames = {
     "etcd-down",
 };
 
-// Those that a seed turns on or off; the others have draws of their own.
+// The kinds that a seed turns on or off; the others have draws of their own.
 constexpr int kDrawnKinds = static_cast<int>(FaultKind::kMemoryFlip) + 1;
 
-// Small clusters and short runs mostly: an exchange costs the square of its peers.
+// Mostly small clusters and short runs: an exchange costs the square of its peers.
 constexpr std::array<int, 32> kPeers = {2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4,  4,  4,
                                         4, 4, 5, 5, 5, 5, 5, 6, 6, 6, 7, 8, 9, 11, 13, 16};
 
-// Without faults in every so many seeds: nobody may be removed there.
+// One in this many seeds is without faults: no peer may be removed there.
 constexpr uint64_t kFaultFreeEvery = 16;
 
-// Rounds before the first fault can come, and those that are left for after the last.
+// Rounds before the first fault can come, and those reserved for after the last.
 constexpr uint64_t kOtherRounds = 10;
 
 bool Half(SimRandom& random) { return random.Below(2) == 0; }
@@ -84,8 +87,8 @@ absl::Duration Milliseconds(SimRandom& random, uint64_t least, uint64_t most) {
   return absl::Milliseconds(static_cast<int64_t>(least + random.Below(most - least + 1)));
 }
 
-// The younger codecs, and what there is to choose of them, come from numbers of their own: so the
-// rest of a seed's plan is what it was before them.
+// The newer codecs, and the choice among them, use random numbers of their own, so that the rest of
+// a seed's plan does not change.
 void DrawCodec(SimRandom& random, SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x636f646563).Next());
   plan->codec = Half(random) ? "int8" : "fp32";
@@ -100,7 +103,7 @@ void DrawCodec(SimRandom& random, SwarmPlan* plan) {
   plan->error_feedback = Half(random);
 }
 
-// Another outer rule in a quarter of the seeds; from numbers of its own, as above.
+// Draws another outer rule in a quarter of the seeds, with random numbers of its own, as above.
 void DrawOuterRule(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6f75746572).Next());
   if (own.Below(4) != 0) return;
@@ -110,7 +113,8 @@ void DrawOuterRule(SwarmPlan* plan) {
   plan->momentum = Half(own) ? 0.9 : 0;
 }
 
-// A codec of their own for means in a third of the seeds; from numbers of its own, as above.
+// Draws a separate codec for means in a third of the seeds, with random numbers of its own, as
+// above.
 void DrawUpperCodec(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6d65616e73).Next());
   if (own.Below(3) != 0) return;
@@ -122,7 +126,7 @@ void DrawUpperCodec(SwarmPlan* plan) {
   plan->stochastic = plan->stochastic || (rounds && Half(own));
 }
 
-// One for slow lines in a third of the seeds; from numbers of its own, as above.
+// Draws a codec for slow lines in a third of the seeds, with random numbers of its own, as above.
 void DrawSlowCodec(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x736c6f77).Next());
   if (own.Below(3) != 0) return;
@@ -134,7 +138,7 @@ void DrawSlowCodec(SwarmPlan* plan) {
   if (!smaller.empty()) plan->slow_codec = smaller[own.Below(smaller.size())];
 }
 
-// A buffer more in the state of a fourth of the runs, whatever their outer rule.
+// The state of a fourth of the runs has one more buffer, whatever their outer rule.
 bool DrawControl(const SwarmPlan& plan) { return SimMix(plan.seed, 0x636f6e74726f6c) % 4 == 0; }
 
 void DrawRun(SimRandom& random, SwarmPlan* plan) {
@@ -171,8 +175,8 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
   }
 }
 
-// Who plans, and what there is to be measured for it; from numbers of its own, as above. A vector
-// takes up to 16 kB, so the slowest lines make exchanges of a second.
+// Draws the planner, and what it can measure, with random numbers of its own, as above. A vector
+// takes up to 16 kB, so the slowest lines give exchanges of a second.
 void DrawPlanner(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x706c616e).Next());
   // What a region has averaged cannot be judged. Mostly the regions stay: relays are where most can
@@ -240,8 +244,8 @@ void DrawMachines(SimRandom& random, SwarmPlan* plan) {
   }
 }
 
-// Peers behind NAT in a third of the seeds, and in half of those an aggregator; from numbers of
-// their own, as the younger codecs. Somebody that can be dialled is always in the core.
+// Draws peers behind NAT in a third of the seeds, and in half of those an aggregator, with random
+// numbers of their own, as for the newer codecs. The core always has a peer that can be dialled.
 void DrawReach(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x7265616368).Next());
   if (own.Below(3) != 0) return;
@@ -263,13 +267,14 @@ void DrawReach(SwarmPlan* plan) {
   for (SwarmPlan::Machine& peer : plan->peers) peer.dial_out = false;
 }
 
-// One that spoils what it gives, in a third of the seeds; from numbers of its own, as above.
+// Draws a peer that corrupts what it serves in a third of the seeds, with random numbers of its
+// own, as above.
 void DrawForger(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x666f7267).Next());
   if (own.Below(3) == 0) plan->peers[own.Below(plan->peers.size())].forges = true;
 }
 
-// How long a fault of a kind lasts, as shares of the time in which silence is noticed.
+// Returns how long a fault of a kind lasts, as shares of the time in which silence is noticed.
 absl::Duration DrawDuration(SimRandom& random, FaultKind kind, absl::Duration failure_timeout) {
   switch (kind) {
     case FaultKind::kReset:
@@ -294,7 +299,7 @@ absl::Duration DrawDuration(SimRandom& random, FaultKind kind, absl::Duration fa
   }
 }
 
-// Others have to do without the victim, or a link to it.
+// Returns true if others have to do without the victim, or a link to it.
 bool TakesAway(FaultKind kind) {
   switch (kind) {
     case FaultKind::kReset:
@@ -339,9 +344,9 @@ PlannedFault DrawFault(SimRandom& random, FaultKind kind, const SwarmPlan& plan)
   return fault;
 }
 
-// Who may be the one that lies: the others are enough, and the plan's quorum is made such that they
-// are. Whoever is needed can always stop the run, and whoever is enough alone can commit what it
-// likes; then there is nobody.
+// Returns the peers that may lie: the others are enough, and the plan's quorum is set such that
+// they are. A needed peer can always stop the run, and a peer that is enough alone can commit
+// anything; then none may lie.
 std::vector<SwarmPlan::Machine*> MayBeHostile(SwarmPlan* plan) {
   std::vector<SwarmPlan::Machine*> able;
   size_t founders = 0;
@@ -366,7 +371,7 @@ std::vector<SwarmPlan::Machine*> MayBeHostile(SwarmPlan* plan) {
   return able;
 }
 
-// What a peer says that it holds matters after a restart of the coordinator.
+// What a peer claims to hold matters after a restart of the coordinator.
 void AddRestarts(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x72657374).Next());
   PlannedFault fault;
@@ -411,6 +416,7 @@ SwarmPlan DrawPlan(uint64_t seed, const std::string& mode, const std::string& st
   DrawFragments(&plan);
   DrawEager(&plan);
   DrawLateRule(&plan);
+  DrawMovingClip(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kDrawnKinds; ++kind) {
     if (!Half(random)) continue;
@@ -420,6 +426,7 @@ SwarmPlan DrawPlan(uint64_t seed, const std::string& mode, const std::string& st
   }
   if (random.Below(kFaultFreeEvery) == 0 || kinds.empty()) {
     if (store == kEtcdStoreName) plan.coordinators = 2;
+    DrawGrey(&plan);
     return plan;
   }
   const uint64_t room = plan.rounds - kOtherRounds;
@@ -430,8 +437,11 @@ SwarmPlan DrawPlan(uint64_t seed, const std::string& mode, const std::string& st
   for (const SwarmPlan::Machine& peer : plan.peers) {
     if (peer.hostility == Hostility::kVersionLiar) AddRestarts(&plan);
   }
+  if (plan.masked) DrawUnmaskings(&plan);
+  SpareHugeUpdates(&plan);
   DrawHangs(&plan);
   if (store == kEtcdStoreName) DrawCoordinators(&plan);
+  DrawGrey(&plan);
   return plan;
 }
 
@@ -455,13 +465,21 @@ std::string Describe(const SwarmPlan& plan) {
   absl::StrAppend(&text, DescribeMode(plan));
   if (plan.coordinators > 1) absl::StrAppend(&text, ", ", plan.coordinators, " coordinators");
   if (plan.private_data) absl::StrAppend(&text, ", private data");
-  if (plan.masked) absl::StrAppend(&text, ", masks of at least ", plan.mask_threshold);
+  if (plan.masked) {
+    absl::StrAppend(&text, ", masks of at least ", plan.mask_threshold, " among at least ",
+                    plan.mask_roster);
+  }
+  if (plan.moving_clip) absl::StrAppend(&text, ", a clip that follows the updates");
   if (plan.participation < 1) absl::StrAppendFormat(&text, ", %.2f drawn", plan.participation);
   if (plan.drop > 0) absl::StrAppendFormat(&text, ", %.2f of the updates dropped", plan.drop);
   for (const SwarmPlan::Machine& peer : plan.peers) {
     if (peer.forges) absl::StrAppend(&text, ", ", peer.name, " forges");
+    if (peer.claims_clips) absl::StrAppend(&text, ", ", peer.name, " claims clips");
     if (peer.hostility == Hostility::kNone) continue;
     absl::StrAppend(&text, ", ", peer.name, " is a ", HostilityName(peer.hostility));
+  }
+  for (const PlannedFault& fault : plan.grey) {
+    absl::StrAppend(&text, ", ", FaultName(fault.kind), " from version ", fault.after_commits);
   }
   for (const PlannedFault& fault : plan.faults) {
     absl::StrAppend(&text, text.find(':') == std::string::npos ? ": " : ", ",
@@ -476,8 +494,8 @@ uint32_t LeastQuorum(const SwarmPlan& plan) {
   return std::max<uint32_t>(1, static_cast<uint32_t>(drawn));
 }
 
-// Private data in a quarter of the seeds. Draws and drops in a sixth each, of those in which nobody
-// lies: where few are drawn the others are not enough to find a lie.
+// Draws private data in a quarter of the seeds. Participation and drops are drawn in a sixth each
+// of those in which no peer lies: if few peers are drawn, the others are not enough to find a lie.
 void DrawParties(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x70617274).Next());
   plan->private_data = own.Below(4) == 0;
@@ -494,55 +512,8 @@ void DrawParties(SwarmPlan* plan) {
   if (draw == 1 || draw == 2) plan->drop = 0.1 + 0.4 * share;
 }
 
-// Masks in half of the seeds with private data in which three peers or more are well to the end. An
-// update that is a lie is not found where nobody sees one, nor is a sum that a voter makes up: it
-// stops each attempt. So nobody lies there, and what judges single updates is off, as a config with
-// masks has it. Aggregators cannot take masks off, so there is none to count on.
-void DrawMasks(SwarmPlan* plan) {
-  SimRandom own(SimRandom(plan->seed ^ 0x6d61736b).Next());
-  const bool wanted = own.Below(2) == 0;
-  const bool by_quorum = own.Below(2) == 0;
-  const bool aggregator = std::any_of(plan->peers.begin(), plan->peers.end(),
-                                      [](const auto& peer) { return peer.aggregator; });
-  const auto core = std::count_if(plan->peers.begin(), plan->peers.end(),
-                                  [](const auto& peer) { return peer.core; });
-  constexpr uint32_t kFewest = 3;
-  const bool able = core >= kFewest && plan->founders >= kFewest && !aggregator;
-  if (!plan->private_data || !wanted || !able || plan->mode == "async") return;
-  if (IsForPipeline(*plan)) return;
-  plan->masked = true;
-  plan->quorum = std::max(plan->quorum, kFewest);
-  plan->mask_threshold = by_quorum ? plan->quorum : 0;
-  plan->participation = 1;
-  plan->drop = 0;
-  plan->aggregation = "mean";
-  plan->faulty = 0;
-  plan->clip = 0;
-  plan->audit_share = 0;
-  plan->liars = 0;
-  plan->error_feedback = false;
-  plan->control_variates = false;
-  for (SwarmPlan::Machine& peer : plan->peers) {
-    peer.habit = SimWorker::Habit::kNone;
-    peer.hostility = Hostility::kNone;
-    peer.steals.clear();
-    peer.dial_out = false;
-  }
-  if (absl::StartsWith(plan->codec, "topk") || absl::StartsWith(plan->codec, "int2")) {
-    plan->codec = "int8";
-  }
-  if (!ParseLevels(plan->codec, plan->upper_codec).ok()) plan->upper_codec.clear();
-  plan->slow_codec.clear();
-  const auto rounds = [](const std::string& codec) {
-    return ParseCodecName(codec)->codec->has_stochastic_rounding();
-  };
-  plan->stochastic =
-      plan->stochastic &&
-      (rounds(plan->codec) || (!plan->upper_codec.empty() && rounds(plan->upper_codec)));
-}
-
-// A pipeline in two fifths of the seeds that have nothing that it does not go with; in half of
-// those what is exchanged is merged later, in the others it is missed.
+// Draws a pipeline in two fifths of the seeds that have nothing incompatible; in half of those the
+// entry is merged later, in the others it is missed.
 void DrawMode(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6d6f6465).Next());
   uint64_t draw = own.Below(5);
@@ -565,9 +536,9 @@ void DrawMode(SwarmPlan* plan) {
   plan->merge = own.Below(2) == 0 ? 0 : 0.5;
 }
 
-// Fragments in a quarter of the seeds whose updates can be judged by themselves, one in a third of
-// those, with the overlap that has been drawn or none. Two tensors make a layer, so that each
-// fragment has one at least.
+// Draws fragments in a quarter of the seeds whose updates can be judged by themselves, one fragment
+// in a third of those, with the overlap that has been drawn or none. Two tensors make a layer, so
+// that each fragment has at least one.
 void DrawFragments(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x66726167).Next());
   const bool wanted = own.Below(4) == 0;
@@ -588,7 +559,7 @@ void DrawFragments(SwarmPlan* plan) {
   plan->control_variates = false;
 }
 
-// From numbers of their own, so that the rest of a seed's plan is what it was before them.
+// Uses random numbers of its own, so that the rest of a seed's plan does not change.
 void DrawAggregation(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x72756c65).Next());
   const uint64_t draw = own.Below(4);
@@ -606,8 +577,8 @@ void DrawAggregation(SwarmPlan* plan) {
   plan->quorum = std::max(plan->quorum, static_cast<uint32_t>(rule->LeastContributors()));
 }
 
-// In a third of the seeds some peers never hand over what they learned. The run goes on without
-// them as well, and where nothing bounds an update's length none of them makes it grow.
+// In a third of the seeds some peers never hand over what they learned. The run also works without
+// them, and if nothing bounds an update's length none of them makes it grow.
 void DrawLiars(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6c696172).Next());
   if (own.Below(3) != 0) return;
@@ -633,8 +604,9 @@ void DrawLiars(SwarmPlan* plan) {
   }
 }
 
-// In a third of the seeds, where the others are enough, one peer lies as a reducer or as an
-// auditor; in most of those all is audited, as nothing else promises that no lie is committed.
+// In a third of the seeds in which the others are enough, one peer lies as a reducer or as an
+// auditor; in most of those everything is audited, because nothing else guarantees that no lie is
+// committed.
 void DrawHostile(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x686f7374).Next());
   if (own.Below(3) != 0) return;
@@ -656,7 +628,8 @@ void DrawHostile(SwarmPlan* plan) {
   if (own.Below(2) == 0) plan->plan = "flat";
 }
 
-// In a third of the seeds without such a one, a peer lies about itself or about who can be reached.
+// In a third of the seeds without such a peer, one lies about itself or about which peers can be
+// reached.
 void DrawClaims(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x636c61696d).Next());
   const bool taken = std::any_of(plan->peers.begin(), plan->peers.end(), [](const auto& peer) {
@@ -686,8 +659,8 @@ void DrawClaims(SwarmPlan* plan) {
   if (kind == Hostility::kAddressThief) hostile->steals = victims[own.Below(victims.size())];
 }
 
-// In a sixth of the seeds without any other liar, one keeps version 0 and its shares of evaluations
-// to itself, from the first round to the end.
+// In a sixth of the seeds without any other liar, one peer withholds version 0 and its shares of
+// evaluations, from the first round to the end.
 void DrawHoarder(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x686f617264).Next());
   const bool taken = std::any_of(plan->peers.begin(), plan->peers.end(), [](const auto& peer) {
@@ -710,8 +683,8 @@ void DrawHoarder(SwarmPlan* plan) {
   hoarder->core = false;
 }
 
-// In a third of the seeds with faults a worker hangs after the others, so that those stay as they
-// are; and in a third of all one does at the end.
+// In a third of the seeds with faults a worker hangs after the other faults, so that those stay as
+// they are; and in a third of all seeds one hangs at the end.
 void DrawHangs(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x68616e67).Next());
   if (own.Below(3) == 0 && !plan->faults.empty()) {
@@ -728,8 +701,8 @@ void DrawHangs(SwarmPlan* plan) {
   plan->hangs_in_evaluation = Half(own);
 }
 
-// What is done to a coordinator's own store is done to etcd, and to the way there; and in most
-// seeds with faults the leader changes a few times more.
+// What is done to a coordinator's own store is done to etcd and to the connection to it; and in
+// most seeds with faults the leader changes a few more times.
 void DrawCoordinators(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x65746364).Next());
   plan->coordinators = static_cast<uint32_t>(2 + own.Below(2));

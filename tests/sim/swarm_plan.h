@@ -1,8 +1,8 @@
-// SwarmPlan: all that a seed decides - the run, the machines, and what is to be done to them.
+// SwarmPlan: all that a seed decides: the run, the machines, and what is done to them.
 //
-// A pure function of the seed: the same seed is the same plan, whatever the simulation then makes
-// of it. Each kind of fault is on in half of the seeds, and faults are paced so that rounds do
-// commit between them: where nothing commits nothing can be found.
+// A pure function of the seed: the same seed gives the same plan, whatever happens in the
+// simulation. Each kind of fault is on in half of the seeds, and faults are paced so that rounds
+// commit between them: without commits there is nothing to check.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ namespace atolld {
 enum class FaultKind {
   // network
   kReset,       // the calls of a link break
-  kResetAfter,  // ... once so many bytes more have gone over it
+  kResetAfter,  // ... after a number of further bytes
   kCut,         // a link is down: calls break, dials are refused
-  kSplit,       // some peers (and perhaps the coordinator) see nobody else
+  kSplit,       // some peers (and perhaps the coordinator) are cut off from all others
   kOneWay,      // nothing arrives in one direction
-  kBlackHole,   // a peer's packets vanish, both ways, without an error to anybody
-  kClog,        // a link delivers nothing for a while, then all
-  kLoss,        // frames come late by a retransmission
-  kReplay,      // calls are made a second time by the network
+  kBlackHole,   // a peer's packets vanish in both directions, without an error
+  kClog,        // a link delivers nothing for a while, then everything
+  kLoss,        // frames are late by a retransmission
+  kReplay,      // the network makes calls a second time
   kThinPipe,    // a peer at 1 % bandwidth
   // process
   kKillPeer,
   kKillAtWrite,  // at a certain change of its disk
-  kKillSeveral,  // one by one, back in random order
+  kKillSeveral,  // one by one; they return in random order
   kWipePeer,     // comes back with an empty disk
   kPausePeer,    // as by SIGSTOP
   kKillCoordinator,
@@ -40,7 +40,7 @@ enum class FaultKind {
   // storage
   kDiskFull,
   kDiskErrors,
-  kBitFlips,  // on read
+  kBitFlips,  // when reading
   kSlowSync,
   kStoreFull,  // the coordinator's
   kStoreSlow,
@@ -53,20 +53,23 @@ enum class FaultKind {
   kBadUpdate,   // NaN or infinity
   kHugeUpdate,  // 1e30
   // operator
-  kDrain,          // by a signal, or by an order
-  kPauseRun,       // and resumed
-  kEvict,          // and readmitted
-  kStoreRestored,  // the coordinator's store, from a copy some versions older
+  kDrain,          // by a signal or by an order
+  kPauseRun,       // and resumed later
+  kEvict,          // and readmitted later
+  kStoreRestored,  // the coordinator's store, from a copy that is some versions older
   // memory
   kMemoryFlip,  // a bit of theta
-  // drawn by itself
-  kWorkerHangs,  // at its next training or evaluation, until it is killed
+  // drawn separately
+  kWorkerHangs,    // at its next training or evaluation, until it is killed
+  kPairCut,        // packets between two peers vanish in both directions
+  kHiddenAddress,  // what arrives at a peer's port vanishes; it can dial all others
+  kSmallPackets,   // nothing large arrives between a peer and the others
   // of several coordinators and their etcd
   kKillStandby,
   kEndLeader,         // it gives its lease back
-  kCutFromEtcd,       // a coordinator, or the answers to it
-  kEtcdSlow,          // requests come late, also after they have been given up
-  kEtcdLosesAnswers,  // to what it has done
+  kCutFromEtcd,       // a coordinator is cut off, or only the answers to it
+  kEtcdSlow,          // requests arrive late, even after they were given up
+  kEtcdLosesAnswers,  // of requests that took effect
   kEtcdMember,        // one of three is down or hangs
   kEtcdDown,          // it has no majority
 };
@@ -75,15 +78,17 @@ absl::string_view FaultName(FaultKind kind);
 
 struct PlannedFault {
   FaultKind kind = FaultKind::kReset;
-  int victim = 0;              // number of a peer
-  int other = 0;               // of another one, or -1: the coordinator
-  uint64_t after_commits = 1;  // since the fault before was over
-  absl::Duration after;        // and then so long
+  int victim = 0;              // The number of a peer.
+  int other = 0;               // The number of another peer; -1 is the coordinator.
+  uint64_t after_commits = 1;  // Commits since the previous fault ended,
+  absl::Duration after;        // and the time after these.
   absl::Duration lasts;
-  uint64_t amount = 0;   // bytes, writes or times: by kind
-  bool overlap = false;  // the next fault does not wait for this one's end
-  // It comes `after` the next plan was told, to a relay or reducer of it.
+  uint64_t amount = 0;   // Bytes, writes or times, depending on the kind.
+  bool overlap = false;  // The next fault does not wait for the end of this one.
+  // The fault comes `after` the next plan was told, at one of its relays or reducers.
   bool in_exchange = false;
+  bool in_unmasking = false;  // It comes once the next share of a mask was revealed.
+  bool stays = false;         // Until it is healed; the run must learn to live with it.
 };
 
 // What happens to a peer outside the core while liveness is judged.
@@ -98,11 +103,11 @@ struct SwarmPlan {
   uint64_t tensors = 1;
   uint32_t chunk_elements = 100;
   std::string codec = "int8";
-  std::string upper_codec;  // of means; empty: codec
-  std::string slow_codec;   // of updates over slow lines; empty: codec
+  std::string upper_codec;  // The codec of means; `codec` if empty.
+  std::string slow_codec;   // For updates over slow lines; `codec` if empty.
   bool error_feedback = false;
   double feedback_decay = 1;
-  bool stochastic = false;  // rounding
+  bool stochastic = false;  // Rounding.
   std::string aggregation = "mean";
   uint32_t faulty = 0;
   double clip = 0;
@@ -112,22 +117,24 @@ struct SwarmPlan {
   double momentum = 0.9;
   uint32_t outer_buffer = 1;  // N of "delayed_nesterov"
   std::string mode = "sync";
-  std::string only_mode;  // that the plan was drawn for; empty: any
+  std::string only_mode;  // The mode for which the plan was drawn; empty for any.
   double age_decay = 0;
   uint32_t age_cutoff = 0;
   bool gap_penalty = false;
   double momentum_clip = 0;
-  bool control_variates = false;  // their common one: no worker here has one of its own
+  bool control_variates = false;  // The common one only: no worker here has its own.
   uint32_t inner_steps = 5;
   uint32_t evaluate_every = 5;
-  bool stopped = false;  // the operator ends it before its last round
+  bool stopped = false;  // The operator ends it before its last round.
   uint32_t quorum = 2;
   bool private_data = false;
-  bool masked = false;          // nobody sees a single update
-  uint32_t mask_threshold = 0;  // 0: what the number of parties asks for
+  bool masked = false;          // No peer sees a single update.
+  uint32_t mask_threshold = 0;  // 0 means what suits the number of parties.
+  uint32_t mask_roster = 3;     // The fewest parties among which masks are shared.
+  bool moving_clip = false;     // Differential privacy with a clip that follows the updates.
   double participation = 1;
   double drop = 0;
-  // Of mode "streaming" (otherwise 0). With several fragments the tensors are in layers.
+  // For mode "streaming" (otherwise 0). With several fragments the tensors are in layers.
   uint32_t fragments = 0;
   uint32_t overlap = 0;
   double merge = 0;
@@ -136,49 +143,56 @@ struct SwarmPlan {
   // The machines.
   struct Machine {
     std::string name;
-    std::string region;  // empty: one of its own
+    std::string region;  // If empty, it is one of its own.
     absl::Duration step = absl::Milliseconds(20);
-    uint64_t joins_at = 0;        // version; 0: there from the start
-    double bytes_per_second = 0;  // of its own line, each way; 0: no limit
-    bool tells_limit = false;     // of it
+    uint64_t joins_at = 0;        // A version; 0 means that it is there from the start.
+    double bytes_per_second = 0;  // Its own line's, per direction; 0 means no limit.
+    bool tells_limit = false;     // It tells others that limit.
     Outsider outsider = Outsider::kHealthy;
     bool core = false;
-    bool dial_out = false;    // nobody can dial it
-    bool aggregator = false;  // it trains nothing; not one of those that the quorum is of
-    SimWorker::Habit habit = SimWorker::Habit::kNone;  // other: it lies, round by round
-    bool forges = false;                               // as ForgingTransport
-    Hostility hostility = Hostility::kNone;            // until it is caught, or all are healed
-    std::string steals;                                // of a thief: whose address
+    bool dial_out = false;    // It cannot be dialled.
+    bool aggregator = false;  // It does not train, and does not count for the quorum.
+    SimWorker::Habit habit = SimWorker::Habit::kNone;  // If not kNone, it lies in every round.
+    bool forges = false;                               // As ForgingTransport does.
+    Hostility hostility = Hostility::kNone;            // Until it is caught, or all are healed.
+    std::string steals;                                // The peer whose address a thief claims.
+    bool claims_clips = false;                         // As ClipLiar does.
   };
   std::vector<Machine> peers;
-  size_t liars = 0;           // of them
-  std::string plan = "flat";  // as exchange.plan
-  uint32_t founders = 2;      // of them, those that are there from the start
+  size_t liars = 0;           // How many of the peers are liars.
+  std::string plan = "flat";  // As in exchange.plan.
+  uint32_t founders = 2;      // The peers that are there from the start.
   uint32_t snapshot_every = 4;
   uint32_t keep_snapshots = 2;
-  uint64_t keep_bytes = 0;  // of log and snapshots; 0: no limit
+  uint64_t keep_bytes = 0;  // For log and snapshots; 0 means no limit.
   absl::Duration latency = absl::Milliseconds(1);
   absl::Duration jitter;
-  double bytes_per_second = 0;  // of each link; 0: no limit
+  double bytes_per_second = 0;  // Each link's; 0 means no limit.
   absl::Duration pool_cost = absl::Microseconds(100);
-  uint32_t coordinators = 1;  // more: they share a store in etcd
+  uint32_t coordinators = 1;  // Several share a store in etcd.
 
+  // Lines that fail in part, and stay so. `after_commits` is the version after which a line fails;
+  // 0 means that it never worked. They come before all faults, so that they alone are judged for a
+  // while. Then they are mended, or stay until everything is healed.
+  std::vector<PlannedFault> grey;
+  bool grey_stays = false;
   std::vector<PlannedFault> faults;
-  // Whose worker hangs in the run's last evaluation, or when it is to end; -1: nobody's.
+  // The peer whose worker hangs in the run's last evaluation, or when it should end; -1 means none.
   int hangs_at_end = -1;
   bool hangs_in_evaluation = false;
 };
 
-// Of a run in this mode ("sync", "streaming", "eager", "delayed", "async"), without what does not
-// go with it; empty: in a mode that the seed draws as well. With `store` "etcd" two or three
-// coordinators share one; otherwise there is one coordinator.
+// Draws the plan of a run in this mode ("sync", "streaming", "eager", "delayed", "async"), without
+// what does not go with it; if `mode` is empty, the seed also draws the mode. With `store` "etcd"
+// two or three coordinators share a store; otherwise there is one coordinator.
 SwarmPlan DrawPlan(uint64_t seed, const std::string& mode = "", const std::string& store = "");
 const std::vector<std::string>& SwarmModes();
 
-// Fewest votes that may commit: of those that are drawn, and whose updates are not dropped.
+// Returns the fewest votes that may commit: of the peers that are drawn, and whose updates are not
+// dropped.
 uint32_t LeastQuorum(const SwarmPlan& plan);
 
-// Parts of it (swarm_async.cc).
+// Parts of DrawPlan (swarm_async.cc).
 void DrawAsync(SwarmPlan* plan);
 void DrawEager(SwarmPlan* plan);
 bool MayDraw(const SwarmPlan& plan, const std::string& mode);
@@ -187,7 +201,7 @@ bool IsForPipeline(const SwarmPlan& plan);
 void DrawLateRule(SwarmPlan* plan);
 std::string DescribeMode(const SwarmPlan& plan);
 
-// Others.
+// Other parts.
 void DrawAggregation(SwarmPlan* plan);
 void DrawLiars(SwarmPlan* plan);
 void DrawHostile(SwarmPlan* plan);
@@ -195,12 +209,17 @@ void DrawClaims(SwarmPlan* plan);
 void DrawHoarder(SwarmPlan* plan);
 void DrawHangs(SwarmPlan* plan);
 void DrawParties(SwarmPlan* plan);
-void DrawMasks(SwarmPlan* plan);
+void UseWholeCodecs(SwarmPlan* plan);  // swarm_masks.cc
+void DrawMasks(SwarmPlan* plan);       // swarm_masks.cc
+void DrawUnmaskings(SwarmPlan* plan);  // The same file, once the plan has its other faults.
+void DrawMovingClip(SwarmPlan* plan);  // swarm_privacy.cc
+void SpareHugeUpdates(SwarmPlan* plan);
 void DrawMode(SwarmPlan* plan);
 void DrawFragments(SwarmPlan* plan);
 void DrawCoordinators(SwarmPlan* plan);
+void DrawGrey(SwarmPlan* plan);  // swarm_grey.cc
 
-// "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
+// Returns "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
 std::string Describe(const SwarmPlan& plan);
 
 }  // namespace atolld

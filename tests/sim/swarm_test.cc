@@ -1,4 +1,4 @@
-// The simulator itself: that a seed decides everything, and that what it draws is what it should.
+// The simulator itself: a seed decides everything, and draws what it should.
 #include "tests/sim/swarm.h"
 
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ TEST(SwarmTest, SeedsDrawEverything) {
   EXPECT_EQ(plans, (std::set<std::string>{"auto", "flat", "regions"}));
 }
 
-// If this failed, runs of parties would not be tried, or would need votes that nobody casts.
+// If this failed, runs of parties would not be tried, or would need votes that no peer casts.
 TEST(SwarmTest, SomeRunsAreOfParties) {
   int private_data = 0, drawn = 0, dropped = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
@@ -111,7 +111,8 @@ TEST(SwarmTest, SomeRunsAreOfParties) {
   EXPECT_GT(dropped, 10);
 }
 
-// If this failed, rounds that overlap would not be tried, or beside what they exclude.
+// If this failed, overlapping rounds would not be tried, or would be combined with what they
+// exclude.
 TEST(SwarmTest, SomeRunsHaveAPipeline) {
   std::map<std::string, int> modes;
   int with_faults = 0, overlaps = 0;
@@ -137,7 +138,7 @@ TEST(SwarmTest, SomeRunsHaveAPipeline) {
   EXPECT_GT(with_faults, 80);
 }
 
-// If this failed, a thousand seeds of one mode would be of another, or of what it excludes.
+// If this failed, a thousand seeds of one mode would be of another, or have what it excludes.
 TEST(SwarmTest, AllRunsMayBeOfOneMode) {
   for (const std::string& mode : SwarmModes()) {
     int masked = 0;
@@ -156,8 +157,8 @@ TEST(SwarmTest, AllRunsMayBeOfOneMode) {
   }
 }
 
-// If this failed, several coordinators would not be tried, or the rest of a run's plan would be
-// another beside them.
+// If this failed, several coordinators would not be tried, or would change the rest of a run's
+// plan.
 TEST(SwarmTest, RunsMayHaveSeveralCoordinators) {
   std::set<uint32_t> counts;
   int of_leader = 0;
@@ -183,7 +184,7 @@ TEST(SwarmTest, RunsMayHaveSeveralCoordinators) {
   EXPECT_GT(of_leader, 300);
 }
 
-// If this failed, guesses would not be judged, or only those that are of one entry alone.
+// If this failed, guesses would not be judged, or only those that rest on one entry.
 TEST(SwarmTest, GuessesAreJudged) {
   uint64_t guesses = 0, refreshed = 0;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -215,9 +216,49 @@ TEST(SwarmTest, SomePeersSendInTheCodecOfSlowLines) {
   EXPECT_LT(runs, 20u);
 }
 
-// If this failed, masks would not be tried, or beside what they exclude.
+// If this failed, lines that fail in part would not be judged, or would be drawn in runs that
+// cannot continue with them.
+TEST(SwarmTest, SomeRunsHaveLinesThatFailInPart) {
+  std::map<FaultKind, int> kinds;
+  int judged = 0, from_the_start = 0, stay = 0, with_faults = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    const SwarmPlan plan = DrawPlan(seed);
+    if (plan.grey.empty()) continue;
+    ++judged;
+    stay += plan.grey_stays ? 1 : 0;
+    with_faults += plan.faults.empty() ? 0 : 1;
+    std::set<int> touched;
+    uint64_t before = 0;
+    for (const PlannedFault& line : plan.grey) {
+      ++kinds[line.kind];
+      EXPECT_TRUE(line.stays);
+      EXPECT_GE(line.after_commits, before) << "seed " << seed;
+      before = line.after_commits;
+      from_the_start += line.after_commits == 0 ? 1 : 0;
+      touched.insert(line.victim);
+      if (line.kind != FaultKind::kHiddenAddress && line.kind != FaultKind::kSmallPackets) {
+        touched.insert(line.other);
+      }
+    }
+    bool reducer = false;
+    for (size_t i = 0; i < plan.peers.size(); ++i) {
+      const SwarmPlan::Machine& peer = plan.peers[i];
+      EXPECT_EQ(peer.hostility, Hostility::kNone) << "seed " << seed;
+      if (peer.dial_out || peer.joins_at != 0) continue;
+      reducer = reducer || touched.count(static_cast<int>(i)) == 0;
+    }
+    EXPECT_TRUE(reducer) << "seed " << seed;
+  }
+  EXPECT_EQ(kinds.size(), 4u);
+  EXPECT_GT(judged, 25);
+  EXPECT_GT(from_the_start, 20);
+  EXPECT_GT(stay, 15);
+  EXPECT_GT(with_faults, 20);
+}
+
+// If this failed, masks would not be tried, or would be combined with what they exclude.
 TEST(SwarmTest, SomeRunsHaveMasks) {
-  int masked = 0, with_faults = 0;
+  int masked = 0, with_faults = 0, above_quorum = 0, in_unmasking = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const SwarmPlan plan = DrawPlan(seed);
     if (!plan.masked) continue;
@@ -239,12 +280,38 @@ TEST(SwarmTest, SomeRunsHaveMasks) {
       EXPECT_EQ(peer.hostility, Hostility::kNone);
     }
     EXPECT_GE(core, plan.quorum) << "seed " << seed;
+    EXPECT_GE(plan.mask_roster, 3u);
+    EXPECT_LE(plan.mask_roster, core) << "seed " << seed;
+    above_quorum += plan.mask_roster > plan.quorum ? 1 : 0;
+    in_unmasking += !plan.faults.empty() && plan.faults.front().in_unmasking ? 1 : 0;
   }
   EXPECT_GT(masked, 10);
   EXPECT_GT(with_faults, 8);
+  EXPECT_GT(above_quorum, 0) << "else it would not matter";
+  EXPECT_EQ(in_unmasking, with_faults);
 }
 
-// If this failed, a name would be printed for another kind, or for none.
+// If this failed, no peer would claim lengths that it was not told, or other settings would hide
+// the claim.
+TEST(SwarmTest, SomeClipsFollowTheUpdates) {
+  int moving = 0, claimed = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const SwarmPlan plan = DrawPlan(seed);
+    if (!plan.moving_clip) continue;
+    ++moving;
+    EXPECT_TRUE(plan.private_data && plan.mode == "sync" && !plan.masked) << "seed " << seed;
+    EXPECT_EQ(plan.clip, 0);
+    EXPECT_FALSE(plan.error_feedback || plan.control_variates);
+    for (const SwarmPlan::Machine& peer : plan.peers) claimed += peer.claims_clips ? 1 : 0;
+    for (const PlannedFault& fault : plan.faults) {
+      EXPECT_NE(fault.kind, FaultKind::kHugeUpdate) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(moving, 8);
+  EXPECT_GT(claimed, 4);
+}
+
+// If this failed, a name would be printed for another kind, or for no kind.
 TEST(SwarmTest, FaultsHaveNames) {
   std::set<absl::string_view> names;
   for (int kind = 0; kind < kFaultKinds; ++kind) {

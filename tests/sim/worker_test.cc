@@ -1,4 +1,4 @@
-// Whole runs whose workers die, are slow, or hand over what is no update.
+// Whole runs whose workers die, are slow, or hand over something that is not an update.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -22,7 +22,7 @@ TEST(SimWorkerTest, WorkerKilledKeepsItsDaemonInTheRound) {
   ExpectSealedEqual(cluster, 3, 10);
 }
 
-// If this failed, one slow peer would hold all others back for ever, or its work would be lost.
+// If this failed, one slow peer would delay all others for ever, or its work would be lost.
 TEST(SimWorkerTest, StragglerIsLeftOutAndContributesLater) {
   SimClusterSettings settings;
   settings.rounds = 14;
@@ -37,8 +37,8 @@ TEST(SimWorkerTest, StragglerIsLeftOutAndContributesLater) {
   ExpectSealedEqual(cluster, 3, 14);
 }
 
-// If this failed, a peer that is slower than the others allow would be left out once and then never
-// contribute again, and every later round would wait for it in vain.
+// If this failed, a peer that is slower than the others allow would be left out once and never
+// contribute again, and every later round would wait for it without end.
 TEST(SimWorkerTest, SlowPeerContributesNowAndThen) {
   for (const bool error_feedback : {false, true}) {
     SimClusterSettings settings;
@@ -69,7 +69,7 @@ std::set<uint64_t> EvaluatedVersions(const SimCluster& cluster) {
   return versions;
 }
 
-// If this failed, a worker that hangs under a daemon that lives would stop a run that needs it.
+// If this failed, a worker that hangs while its daemon is alive would stop a run that needs it.
 TEST(SimWorkerTest, AWorkerThatHangsIsEndedAndAnotherTrains) {
   SimClusterSettings settings;
   settings.quorum = 3;
@@ -83,8 +83,8 @@ TEST(SimWorkerTest, AWorkerThatHangsIsEndedAndAnotherTrains) {
       << cluster.world().LogText();
 }
 
-// If this failed, a worker that hangs since before the coordinator's restart would hold the round
-// up until it is ended itself, or for ever.
+// If this failed, a worker that has hung since before the coordinator's restart would delay the
+// round until it is ended itself, or for ever.
 TEST(SimWorkerTest, ARoundAfterARestartDoesNotWaitForAWorkerThatHangs) {
   SimCluster cluster(12, {});
   ASSERT_TRUE(cluster.RunToVersion(3));
@@ -102,8 +102,8 @@ TEST(SimWorkerTest, ARoundAfterARestartDoesNotWaitForAWorkerThatHangs) {
   ExpectSealedEqual(cluster, 3, 10);
 }
 
-// If this failed, one worker that hangs over its share of the last evaluation would hold the end of
-// the run, though others can do that share.
+// If this failed, one worker that hangs in its share of the last evaluation would delay the end of
+// the run, although others can do that share.
 TEST(SimWorkerTest, TheLastEvaluationDoesNotWaitForAWorkerThatHangs) {
   SimCluster cluster(13, {});
   ASSERT_TRUE(cluster.RunToVersion(9));
@@ -113,7 +113,8 @@ TEST(SimWorkerTest, TheLastEvaluationDoesNotWaitForAWorkerThatHangs) {
   EXPECT_EQ(EvaluatedVersions(cluster).count(10), 1u);
 }
 
-// If this failed, a run whose workers all hang over its last version would never end.
+// If this failed, a run whose workers all hang in the evaluation of its last version would never
+// end.
 TEST(SimWorkerTest, WhereAllHangOverTheLastEvaluationTheRunIsSealedWithoutIt) {
   SimCluster cluster(14, {});
   ASSERT_TRUE(cluster.RunToVersion(9));
@@ -124,7 +125,7 @@ TEST(SimWorkerTest, WhereAllHangOverTheLastEvaluationTheRunIsSealedWithoutIt) {
   EXPECT_EQ(cluster.world().LogCount("the run is sealed without its loss"), 1u);
 }
 
-// If this failed, a worker that does not end would keep its daemon, which has all of the run.
+// If this failed, a worker that does not end would hold back its daemon, which has all of the run.
 TEST(SimWorkerTest, AWorkerThatHangsAtTheEndDoesNotKeepItsDaemon) {
   SimCluster cluster(15, {});
   ASSERT_TRUE(cluster.RunToVersion(9));
@@ -145,8 +146,8 @@ TEST(SimWorkerTest, AnotherMakesVersionZeroWhereAWorkerHangsOverIt) {
   ExpectSealedEqual(cluster, 3, 10);
 }
 
-// If this failed, whoever made version 0 and gives it to nobody would keep the run from beginning;
-// or what it made would stand beside the one that the others hold.
+// If this failed, a peer that made version 0 and gives it to no other would keep the run from
+// beginning; or what it made would remain beside the version 0 that the others hold.
 TEST(SimWorkerTest, AVersionZeroThatIsGivenToNobodyIsMadeAnew) {
   for (const Hostility hostility : {Hostility::kHoarder, Hostility::kMute}) {
     SimClusterSettings settings;
@@ -163,8 +164,8 @@ TEST(SimWorkerTest, AVersionZeroThatIsGivenToNobodyIsMadeAnew) {
   }
 }
 
-// If this failed, two that made version 0 - the first was cut off before it could tell - would
-// never follow one run.
+// If this failed, two peers that both made version 0 (the first was cut off before it could report
+// it) would never follow one run.
 TEST(SimWorkerTest, AMakerThatWasCutOffTakesTheVersionZeroThatBecameTheRuns) {
   SimClusterSettings settings;
   settings.own_initial = true;
@@ -182,8 +183,8 @@ TEST(SimWorkerTest, AMakerThatWasCutOffTakesTheVersionZeroThatBecameTheRuns) {
   EXPECT_EQ(world.LogCount("is not the one that became the run's"), 1u) << world.LogText();
 }
 
-// If this failed, a worker whose state has gone bad would train to the same NaN for ever, and
-// nobody would be told.
+// If this failed, a worker whose state has gone bad would train to the same NaN for ever, without a
+// report.
 TEST(SimWorkerTest, AWorkerThatHandsOverNaNBeginsAnewAndIsCounted) {
   SimCluster cluster(9, {});
   ASSERT_TRUE(cluster.RunToVersion(2));
@@ -205,7 +206,7 @@ TEST(SimWorkerTest, AWorkerThatHandsOverNaNBeginsAnewAndIsCounted) {
   EXPECT_EQ(last.count("p1"), 1u) << "it trains with the others again";
 }
 
-// What contributed to each version.
+// Returns the contributors to each version.
 std::vector<std::set<std::string>> Contributors(const SimCluster& cluster) {
   std::vector<std::set<std::string>> all;
   for (const v1::EntryHeader& header : cluster.stored().headers) {
@@ -215,7 +216,8 @@ std::vector<std::set<std::string>> Contributors(const SimCluster& cluster) {
   return all;
 }
 
-// If this failed, a machine that its owner needs would train on, or hold up or split the run.
+// If this failed, a machine that its owner needs would continue to train, or delay or split the
+// run.
 TEST(SimOwnerTest, APausedPeerFollowsTheRunAndTrainsAgainWhenItMay) {
   SimClusterSettings settings;
   settings.rounds = 14;
@@ -240,7 +242,7 @@ TEST(SimOwnerTest, APausedPeerFollowsTheRunAndTrainsAgainWhenItMay) {
   EXPECT_EQ(world.LogCount("its worker died"), 0u);
 }
 
-// If this failed, "finish" would lose the round that it is to finish, or begin another.
+// If this failed, "finish" would lose the round that it should finish, or begin another.
 TEST(SimOwnerTest, AFinishedRoundIsContributedAndNoOtherBegun) {
   SimClusterSettings settings;
   settings.rounds = 12;
@@ -266,7 +268,8 @@ TEST(SimOwnerTest, AFinishedRoundIsContributedAndNoOtherBegun) {
   ExpectSealedEqual(cluster, 3, 12);
 }
 
-// If this failed, a run whose machines are all needed elsewhere would not say so, or not go on.
+// If this failed, a run whose machines are all needed elsewhere would not say so, or would not
+// continue later.
 TEST(SimOwnerTest, WhereAllAreHeldBackTheRunWaitsAndGoesOn) {
   SimCluster cluster(33, {});
   SimWorld& world = cluster.world();

@@ -130,6 +130,7 @@ ONE_FILE = {  # (library, room): the one source that may include it
 }
 INCLUDE_FREE = {  # (path, library): reason
     ("compression/base/bytes.cc", "system"): "large buffers are mapped",
+    ("compression/base/last_words.cc", "system"): "last words wait for no pipe",
     ("daemon/env/float_mode.cc", "intrinsics"): "sets the CPU's rounding and denormal modes",
 }
 

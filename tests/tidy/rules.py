@@ -2,6 +2,9 @@
 
 import re
 
+import classes
+import language
+import links
 import shape
 from includes import OURS, check_includes
 
@@ -213,7 +216,7 @@ def check_paths(files):
 
 
 ALL = [check_includes, check_numerics, check_env, check_sizes, check_headers, check_words,
-       check_paths] + shape.ALL
+       check_paths] + language.ALL + shape.ALL + classes.ALL + links.ALL
 
 
 def check(files):

@@ -18,6 +18,19 @@ TREE = "/tmp/" + "wt/x"
 ISSUE = "issue " + "#12"
 LATER = "TO" + "DO"
 
+
+def ints(count):
+    """As many data members, three on a line."""
+    lines = [f"  int m{n}, n{n} = {{{n}}}, *p{n} = nullptr;\n" for n in range(count // 3)]
+    return "".join(lines) + "  int one;\n" * (count % 3)
+
+
+def calls(count):
+    """As many methods."""
+    return "".join(f"  int F{n}(int a, int b = 0) const {{ return a < b ? {n} : b; }}\n"
+                   for n in range(count))
+
+
 # (rule, path, text): lines that end in MARK must be found by that rule, all others by none.
 PLANTED = [
     # Who includes whom.
@@ -150,6 +163,47 @@ PLANTED = [
     ("type", "daemon/peer/t2.cc", "namespace atolld {\nnamespace {\nstruct Oar {};\n"
      "}  // namespace\nstruct Oar {\n};\nclass Sea {\n};\n}  // namespace atolld\n"),
     ("type", "worker/base/t3.h", ONCE + "struct Oar {\n};\n"),
+    # The size of classes: 21 members in all their forms, then 20 and what is not a member.
+    ("class-size", "daemon/peer/s1.h", ONCE + f"namespace atolld {{\nclass Fleet {{{MARK}\n"
+     " public:\n  Fleet();\n private:\n  bool a = false, b = false;\n"
+     "  std::function<void(int, int)> on_;\n  void (*hook_)(int, int) = nullptr;\n"
+     "  std::map<int, std::pair<int, int>> m_{{1, {2, 3}}};\n"
+     "  const std::shared_ptr<Mast>\n      mast_ =\n          std::make_shared<Mast>(1, 2);\n"
+     "  int depth_ ABSL_GUARDED_BY(mutex_) = 1 << 3;\n  struct stat info_;\n  char c_ = '{';\n"
+     '  std::string raw_ = R"(; int x; })";\n  enum class Wind { kNorth, kSouth } wind_;\n'
+     "  alignas(64) std::atomic<int> d_{1'000};\n" + ints(9) + "};\n"
+     "class Fleets {\n  Fleets();\n" + ints(20) + "  // int c;\n  using Mast = int;\n"
+     "  friend class Fleet;\n  friend bool operator==(int a, int b) { return a < b; }\n"
+     "  class Sail;\n  enum { kA, kB = 1 << 2 };\n  static constexpr int kC = 3, kD = 4;\n"
+     '  static_assert(sizeof(int) == 4, "; int e; }");\n};\n}  // namespace atolld\n'),
+    # 41 methods, then 40.
+    ("class-size", "membership/run/s2.h", ONCE + "template <typename T, int n = (3 > 2)>\n"
+     f"class Crew final : public Base<T>, private Other {{{MARK}\n"
+     "  Crew(int x) : a_{x}, b_(x) {}\n  ~Crew() override;\n  bool operator()(int x) const;\n"
+     "  Crew& operator=(const Crew&);\n  virtual absl::StatusOr<std::map<int, int>>\n"
+     "  Make(std::function<void(int)> f = nullptr) = 0;\n  struct stat Stat() const;\n"
+     + calls(35) + "  int a_, b_;\n};\nclass Crews {\n" + calls(40) + "  int (*f_)(int);\n};\n"),
+    # A nested class counts for itself.
+    ("class-size", "optimizer/s3.h", ONCE + "class Dock {\n  class Gate {\n    void Open();\n"
+     + ints(15) + "  };\n  union {\n    int x;\n  };\n" + ints(19) + calls(30)
+     + f"  struct Crane {{{MARK}\n" + ints(21) + calls(20) + "  };\n};\n"),
+    # Reasons, above the class and in the header's first comment.
+    ("class-size", "compression/base/s4.h", "// Cargo.\n" + ONCE + "\n// It has MORE  than\n"
+     "// twenty members because it is large.\n//\n// One thread.\ntemplate <typename T>\n"
+     "class Cargo {\n" + ints(21) + calls(1) + "};\n"
+     "// It has more than 20 members and more than 40 methods because it is large.\n"
+     "struct Cargos {\n" + ints(21) + calls(41) + "};\n// It has more than 40 methods.\n"
+     f"class Crate {{{MARK}\n" + ints(21) + calls(41) + "};\n// It has more than 20 members.\n\n"
+     f"class Barrel {{{MARK}\n" + ints(21) + calls(1) + "};\n"),
+    ("class-size", "worker/base/s5.h", "// Each has more than forty methods because it is long.\n"
+     + ONCE + "class Rope {\n" + calls(41) + f"}};\nclass Knot {{{MARK}\n" + ints(21) + calls(1)
+     + "};\n"),
+    # Plain data may have any number, and so may classes outside our headers.
+    ("class-size", "daemon/config/s6.h", ONCE + "struct Chart {\n" + ints(30) + "  struct Edge {\n"
+     "    int Length() const;\n  };\n  Edge edge;\n};\n"
+     f"struct Charts {{{MARK}\n" + ints(30) + "  int Length() const;\n};\n"),
+    ("class-size", "daemon/peer/s7.cc", "class Wave {\n" + ints(30) + calls(50) + "};\n"),
+    ("class-size", "tests/sim/s7.h", ONCE + "class Waves {\n" + ints(30) + calls(50) + "};\n"),
     # What is named is included.
     ("use", "daemon/peer/u0.h",
      ONCE + "#include <map>\nstruct Reef {\n  std::map<int, int> m;\n};\n"),
@@ -162,6 +216,42 @@ PLANTED = [
      f"`daemon/env/gone.h`{MARK}\n[a](../daemon/gone/b.h) {MARK}\nbuild/daemon/x, daemon/*.cc\n"),
     ("paths", "daemon/peer/p.cc", "// as daemon/env/known.h says, in daemon/env, or run/vote\n"
      f"// as daemon/env/gone.h says{MARK}\n"),
+    # Clipped comments in headers. What is found may cross lines; it is told where it begins.
+    ("language", "daemon/peer/l1.h", "// The newest round. Offers stay; who votes is known.\n"
+     f"// Of the newest round.{MARK}\n//\n// Who votes.{MARK}\n\n// The clip. Whose it{MARK}\n"
+     f"// is, is known.\nint a;  // Whom it asks.{MARK}\n// - Since when it is held.{MARK}\n"
+     f"/* The owner (kept). Of it{MARK}\n   all is known. */\n"
+     'const char* kText = "// Of it. False: none is none.";  // "whose" is a word\n'
+     f"int Of(int whoever);\nint b;  // Its parts. (Of both.){MARK}\n"),
+    ("language", "membership/run/l2.h", "// True if it holds; an empty text: none. Null if not.\n"
+     f"// False: it does not.{MARK}\n// It is held. True: it{MARK}\n"
+     f"// is. null: not any more.{MARK}\n// The end. nullopt:{MARK}\n// no end.\n"
+     f"int a;  // nullptr: no worker.{MARK}\nint b;  // Empty: unknown.{MARK}\n"
+     f"int c;  // empty: unknown{MARK}\n// InfiniteFuture: never.{MARK}\n"
+     f"// Endless: never.{MARK}\n"),
+    ("language", "optimizer/l3.h", "// INVALID_ARGUMENT: a tensor has another shape.\n"
+     "// Fails with NOT_FOUND: no file. It says INTERNAL: no.\n\n"
+     f"// INVALID_ARGUMENT: the text is empty.{MARK}\n// Reads. NOT_FOUND or DATA_LOSS:{MARK}\n"
+     f"// no such file. UNAVAILABLE:{MARK}\n"),
+    ("language", "compression/base/l4.h", "// If there is none, and if there\n// are none.\n"
+     f"// A list that is none.{MARK}\n// The parts are{MARK}\n// none. The sum comes to 1.{MARK}\n"
+     f"// It asks in vain.{MARK}\n// Whoever asks is told, and whoever{MARK}\n// is not waits.\n"
+     "// It comes too late, in vanity.\nint whoever = 1;\n"),
+    ("language", "worker/base/l5.h", f"// As whoever says.{MARK}\n"),
+    ("language", "worker/base/l5.cc", "// Whoever says so.\n"),
+    ("language", "tests/sim/l5.h", "// Whoever says so.\n"),
+    # Links of pages: files, headings by GitHub's rule, definitions.
+    ("links", "docs/links.md", "# A page: `atoll`, and *more*\n\n## Twice\n\n## Twice\n\nUnder\n"
+     "-----\n\n[a](target.md), [b](./target.md#the-one), ![c](../daemon/env/known.h)\n"
+     "[d](../docs) [e](#a-page-atoll-and-more) [f](#twice) [g](#twice-1) [h](#under)\n"
+     "[i](https://example.org/x#y) `[j](gone.md)` [k\nl](target.md) [m][here] [here][] [known.h]\n"
+     "```\n[n](gone.md)\n```\n\n    [o](gone.md)\n\n- p\n    - [q](gone.md) " + MARK + "\n"
+     f"[r](gone.md) {MARK}\n[s](#gone) {MARK}\n[t](target.md#gone) {MARK}\n"
+     f"[u](#twice-2) {MARK}\n[v](/docs/target.md) {MARK}\n[w](../../x.md) {MARK}\n"
+     f"[x][gone] {MARK}\n[gone.h], [run] {MARK}\n\n"
+     "[here]: target.md\n[known.h]: ../daemon/env/known.h\n"
+     f"[unused]: target.md {MARK}\n`y.h`: ../daemon/env/known.h{MARK}\n"),
+    ("links", "docs/target.md", "# The one\n"),
     # Words.
     ("words", "docs/a.md",
      f"a frame/work/day, see ../work/x\nlies in {WORK} {MARK}\nbuilt in {TREE} {MARK}\n"

@@ -1,4 +1,4 @@
-"""Keeps the repository's own rules: who includes whom, numerics, the Env seam, sizes, format.
+"""Keeps the repository's own rules: includes, numerics, the Env seam, comments, links, format.
 
     tidy.py --root DIR [--clang-format PROGRAM]    checks a tree; one line a finding, exit 1 if any
     tidy.py --self-test                            plants each fault and asks that it is found

@@ -1,9 +1,10 @@
-// atoll-wan: the network of the lab, in one process: each node's interface ends here.
+// atoll-wan: the network of the lab in one process: each node's interface ends here.
 //
-// It is told what to be on standard input (tests/wan/wan_plan.h), answers "ready" or one line of
-// complaint, and then passes packets until standard input is closed: it does not outlive whoever
-// started it. The line "stats" is answered by what every line has carried; the last line is "end".
-// "cut" loses all packets that are sent from then on, "mend" ends that.
+// It reads its configuration on standard input (tests/wan/wan_plan.h), answers "ready" or one line
+// with an error, and then passes packets until standard input is closed, so that it does not
+// outlive the process that started it. The line "stats" is answered with what every line has
+// carried; the last line of the answer is "end". "cut" loses all packets that are sent from then
+// on, and "mend" ends that.
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -32,10 +33,11 @@
 namespace atolld {
 namespace {
 
-// Frames taken from one device before the others have their turn.
+// Frames taken from one device before it is another's turn.
 constexpr int kFramesATurn = 32;
 
-// Later than this and the machine, not the network, sets the pace: the share is told in the stats.
+// If a packet is later than this, the machine and not the network sets the pace: the stats report
+// the share of such packets.
 constexpr int64_t kLateNanoseconds = 1'000'000;
 
 int64_t Now() {
@@ -51,7 +53,7 @@ double CpuSeconds() {
          static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
-// Lines of standard input without ever waiting for one.
+// Reads lines of standard input without ever waiting for one.
 class Orders {
  public:
   // The next whole line; false if there is none now.
@@ -197,8 +199,8 @@ int Refuse(const absl::Status& status) {
   return 1;
 }
 
-// A network does not wait for its users: it comes before them where both want the CPU, and wakes at
-// the nanosecond asked for. Without the right to it, it is only less exact.
+// A network does not wait for its users: it takes precedence over them for the CPU, and wakes at
+// the nanosecond asked for. Without the permission it is only less exact.
 void ComeFirst() {
   sched_param parameters{};
   parameters.sched_priority = sched_get_priority_min(SCHED_RR) + 1;

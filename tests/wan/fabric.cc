@@ -8,7 +8,7 @@
 namespace atolld {
 namespace {
 
-// The longest that one piece may occupy a line: coarser ones would show as jitter on the next.
+// The longest that one piece may occupy a line: longer ones would show as jitter of the next.
 constexpr double kLongestPieceSeconds = 0.001;
 constexpr double kSegmentBits = 1500 * 8;
 

@@ -1,11 +1,11 @@
 // Fabric: all lines of the lab's network, the paths over them, and the packets under way.
 //
-// A packet that a node sends goes over the lines of the path to the node that has its destination
-// address, one after the other, and is handed out at the moment at which it has passed the last.
-// Lines may be shared by many paths: they are served in the order of time. A frame of many segments
-// is split first, so that no line is busy with one piece for long, and where packets get lost every
-// segment is alone. The caller brings the clock and does the I/O, so the same sends at the same
-// times give the same arrivals. One thread.
+// A packet that a node sends passes the lines of the path to the node with its destination address,
+// one after another, and is delivered at the moment at which it has passed the last. Lines may be
+// shared by many paths; they serve packets in the order of time. A frame of many segments is split
+// first, so that one frame does not occupy a line for long; on a path with losses every segment is
+// sent alone. The caller provides the clock and does the I/O, so the same sends at the same times
+// give the same arrivals. One thread.
 #pragma once
 
 #include <cstddef>
@@ -23,29 +23,29 @@ namespace atolld {
 
 class Fabric {
  public:
-  // The frame has arrived at the node; it is borrowed for the call.
+  // Called when the frame has arrived at the node; the frame is valid during the call.
   using Deliver = std::function<void(size_t node, absl::Span<const uint8_t> frame)>;
 
-  // Building: all of it before the first Send. Indices count from 0 in the order of the calls;
-  // `address` is IPv4 in the host's byte order; kElsewhere: whatever no other node has, of which
-  // the first node takes it that is not the sender. Without a path nothing gets from one to the
-  // other.
+  // Building: all of these are called before the first Send. Indices count from 0 in the order of
+  // the calls. `address` is IPv4 in the host's byte order; a node with kElsewhere receives what no
+  // other node's address matches (the first such node that is not the sender does). Nothing gets
+  // from one node to another without a path.
   static constexpr uint32_t kElsewhere = 0;
   size_t AddNode(uint32_t address);
   size_t AddLine(LineSettings settings, uint64_t seed);
   void SetPath(size_t from, size_t to, std::vector<size_t> lines);
 
-  // A node has sent a frame. Frames that no node is the destination of are counted and forgotten.
+  // A node has sent a frame. Frames without a destination node are counted and dropped.
   void Send(int64_t now, size_t from, absl::Span<const uint8_t> frame);
 
-  // While it is cut, all that is sent is lost; what is under way arrives.
+  // While it is cut, everything that is sent is lost; what is under way still arrives.
   void Cut(bool cut) { cut_ = cut; }
   uint64_t cut_off() const { return cut_off_; }
 
-  // Hands out, in order, what has arrived until `now`.
+  // Delivers, in order, what has arrived until `now`.
   void Advance(int64_t now, const Deliver& deliver);
 
-  // When Advance has something to do; nothing while no packet is under way.
+  // Returns when Advance will have something to do; nullopt while no packet is under way.
   std::optional<int64_t> next_event() const;
 
   const std::vector<Line>& lines() const { return lines_; }
@@ -56,14 +56,14 @@ class Fabric {
  private:
   struct Path {
     std::vector<size_t> lines;
-    uint64_t segments = 1;  // that may travel as one frame
+    uint64_t segments = 1;  // How many segments may travel as one frame.
   };
   struct Event {
     int64_t at = 0;
-    uint64_t order = 0;  // of two at the same time the older goes first
+    uint64_t order = 0;  // The older of two events at the same time comes first.
     size_t to = 0;
     const Path* path = nullptr;
-    size_t hop = 0;  // the line that it has passed at `at`
+    size_t hop = 0;  // The line that it has passed at `at`.
     PacketSize size;
     std::vector<uint8_t> frame;
   };
@@ -71,19 +71,19 @@ class Fabric {
     return a.at != b.at ? a.at > b.at : a.order > b.order;
   }
 
-  // Where a frame goes that `from` has sent; nothing: nowhere.
+  // Returns the node to which a frame from `from` goes; nullopt if there is none.
   std::optional<size_t> DestinationNode(size_t from, absl::Span<const uint8_t> frame) const;
 
-  // Over the line of event.hop; the packet is gone if the line drops it.
+  // Sends the packet over the line of event.hop; the line may drop it.
   void Enter(int64_t now, Event event);
 
   std::vector<Line> lines_;
-  std::vector<std::vector<Path>> paths_;         // [from][to]
-  absl::flat_hash_map<uint32_t, size_t> nodes_;  // by address
-  std::vector<size_t> elsewhere_;                // those of no address
+  std::vector<std::vector<Path>> paths_;         // The indices are [from][to].
+  absl::flat_hash_map<uint32_t, size_t> nodes_;  // By address.
+  std::vector<size_t> elsewhere_;                // The nodes with kElsewhere.
   bool cut_ = false;
 
-  std::vector<Event> events_;  // a heap, the next one at the front
+  std::vector<Event> events_;  // A heap with the next event at the front.
   uint64_t order_ = 0;
   uint64_t unroutable_ = 0;
   uint64_t cut_off_ = 0;

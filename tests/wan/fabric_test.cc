@@ -1,5 +1,5 @@
-// Would fail if packets of the lab took a wrong way, another time, or another order than the lines
-// on their path say.
+// Would fail if packets of the lab took a wrong path, or a time or an order that the lines on their
+// path do not give.
 #include "tests/wan/fabric.h"
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
 
-// An IP packet of 1,250 bytes (a millisecond of 10 Mbit/s), marked so that it is known again.
+// An IP packet of 1,250 bytes (a millisecond at 10 Mbit/s), marked so that it can be recognised.
 std::vector<uint8_t> PacketTo(uint32_t address, uint8_t mark) {
   std::vector<uint8_t> frame(kOffloadHeaderBytes + 1250);
   frame[kOffloadHeaderBytes] = 0x45;
@@ -87,7 +87,7 @@ TEST_F(FabricTest, WhatNobodyIsTheDestinationOfIsCounted) {
   EXPECT_FALSE(fabric_.next_event().has_value());
 }
 
-// Broken: a container's own line would carry nothing to addresses that nobody knew beforehand.
+// Broken: a container's own line would carry nothing to addresses that were not known beforehand.
 TEST(FabricElsewhere, WhatNoNodeIsNamedForGoesToTheOtherEnd) {
   Fabric fabric;
   const size_t inside = fabric.AddNode(Fabric::kElsewhere);

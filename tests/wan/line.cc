@@ -6,7 +6,7 @@
 namespace atolld {
 namespace {
 
-// splitmix64 (Steele, Lea, Flood 2014): any seed will do, also 0.
+// splitmix64 (Steele, Lea, Flood 2014): any seed will do, including 0.
 uint64_t NextRandom(uint64_t* state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;

@@ -1,4 +1,5 @@
-// Would fail if a line of the lab were faster, slower, longer, shorter or lossier than it is told.
+// Would fail if a line of the lab were faster, slower, longer, shorter or lossier than its
+// settings.
 #include "tests/wan/line.h"
 
 #include "gtest/gtest.h"

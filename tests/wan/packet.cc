@@ -7,7 +7,7 @@
 namespace atolld {
 namespace {
 
-// struct virtio_net_hdr; the kernel's own header of it is not C++. In the host's byte order.
+// struct virtio_net_hdr, in the host's byte order; the kernel's own header for it is not C++.
 struct OffloadHeader {
   uint8_t flags;
   uint8_t segmentation;  // 0: one segment
@@ -47,14 +47,14 @@ void Store(uint8_t* data, size_t bytes, uint32_t value) {
   for (size_t i = bytes; i-- > 0; value >>= 8) data[i] = static_cast<uint8_t>(value);
 }
 
-// The Internet checksum's sum (RFC 1071) of an even number of bytes, added to `sum`.
+// Returns the Internet checksum's sum (RFC 1071) of an even number of bytes, added to `sum`.
 uint32_t Sum(const uint8_t* data, size_t bytes, uint32_t sum) {
   for (size_t i = 0; i < bytes; i += 2) sum += Load(data + i, 2);
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
   return sum;
 }
 
-// Where things are in a frame of TCP segments; segment_bytes is 0 for a frame of a single packet.
+// The layout of a frame of TCP segments; segment_bytes is 0 for a frame of a single packet.
 struct Segments {
   size_t ip_header = 0;
   size_t headers = 0;
@@ -81,7 +81,7 @@ Segments SegmentsOf(absl::Span<const uint8_t> frame) {
   return found;
 }
 
-// Makes the copied headers of a piece those of its `data` bytes, which begin at `offset`.
+// Adapts the copied headers of a piece to its `data` bytes, which begin at `offset`.
 void Rewrite(const Segments& whole, size_t offset, size_t data, uint8_t* frame) {
   OffloadHeader offload;
   std::memcpy(&offload, frame, sizeof offload);

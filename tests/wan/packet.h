@@ -1,8 +1,8 @@
 // What the lab's network reads of a frame: where it goes and how much of a line it takes.
 //
-// A frame is what a TUN device with IFF_VNET_HDR hands out: the kernel's offload header
-// (virtio_net_hdr, 10 bytes), then an IP packet. With segmentation offload the packet may hold many
-// segments of one TCP stream: on a line each of them has its own IP and TCP header.
+// A frame is what a TUN device with IFF_VNET_HDR delivers: the kernel's offload header
+// (virtio_net_hdr, 10 bytes), then an IP packet. With segmentation offload the packet may contain
+// many segments of one TCP stream; on a line each segment has its own IP and TCP header.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +20,18 @@ inline constexpr size_t kOffloadHeaderBytes = 10;
 inline constexpr size_t kLargestFrame = kOffloadHeaderBytes + 65535;
 
 struct PacketSize {
-  uint64_t bytes = 0;  // of IP packets, all segments' headers included
+  uint64_t bytes = 0;  // The bytes of IP packets, with the headers of all segments.
   uint64_t segments = 1;
 };
 
-// The IPv4 destination in the host's byte order; nothing for any other protocol or a short frame.
+// Returns the IPv4 destination in the host's byte order; nullopt for any other protocol or a short
+// frame.
 std::optional<uint32_t> DestinationOf(absl::Span<const uint8_t> frame);
 
-// Of a frame that has a destination.
+// The frame must have a destination.
 PacketSize SizeOf(absl::Span<const uint8_t> frame);
 
-// The same segments, in order, in frames of at most so many each (at least 1).
+// Returns the same segments, in order, in frames of at most `segments` each (at least 1).
 std::vector<std::vector<uint8_t>> Split(absl::Span<const uint8_t> frame, uint64_t segments);
 
 }  // namespace atolld

@@ -1,5 +1,5 @@
-// Would fail if a frame of many segments were counted wrongly, or if its pieces were other segments
-// than those that the kernel meant.
+// Would fail if a frame of many segments were counted wrongly, or if its pieces were not the
+// segments that the kernel meant.
 #include "tests/wan/packet.h"
 
 #include <numeric>

@@ -98,7 +98,7 @@ def quantity(text, units, what):
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", text) \
         if isinstance(text, str) else None
     if not found or found[2] not in units:
-        raise Wrong(f"'{text}' is no {what}: write a number and one of {', '.join(units)}")
+        raise Wrong(f"'{text}' is not a {what}: write a number and one of {', '.join(units)}")
     return float(found[1]) * units[found[2]]
 
 
@@ -115,7 +115,7 @@ def parse_time(text):
 
 def parse_loss(value):
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise Wrong(f"'{value}' is no loss: write a share, 0.01 for one packet in a hundred")
+        raise Wrong(f"'{value}' is not a loss: write a share, 0.01 for one packet in a hundred")
     return float(value)
 
 
@@ -127,7 +127,7 @@ def parse_flag(value):
 
 def parse_count(value):
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 200:
-        raise Wrong(f"'{value}' is no number of peers from 0 to 200")
+        raise Wrong(f"'{value}' is not a number of peers from 0 to 200")
     return value
 
 

@@ -156,7 +156,7 @@ class Run:
                 self._issue(node)
         for node in self.plan.nodes:
             self._start(lab, node)
-        self._wait(lab, lambda status: int(status["parameters"]) > 0)
+        self._wait(lab, lambda status: int(status["parameters"] or 0) > 0)
         print(f"{len(self.processes) - 1} peers, {self.rounds} rounds; each round's seconds:")
         print(ROUND_HEADER, flush=True)
         self._watch(lab)

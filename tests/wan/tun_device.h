@@ -1,7 +1,8 @@
 // TunDevice: a network interface whose other end is this process: what its machine sends is read
-// here, what is written here arrives there.
+// here, and what is written here arrives at the machine.
 //
-// It is made in a network namespace and is gone when it is closed, with the process at the latest.
+// It is created in a network namespace, and disappears when it is closed, at the latest with the
+// process.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +16,22 @@ namespace atolld {
 
 class TunDevice {
  public:
-  // Makes the interface `name` in the namespace that lies at `namespace_path`, and leaves the
-  // thread in that namespace; "-": in the one where it is. An interface of that name that is there
-  // and is this user's is taken. The kernel may hand over many segments of a TCP stream as one
-  // frame. NOT_FOUND: no such namespace; FAILED_PRECONDITION: no TUN here, or not permitted.
+  // Creates the interface `name` in the namespace at `namespace_path` and leaves the thread in that
+  // namespace; "-" is the thread's present namespace. Reuses an existing interface of that name
+  // that belongs to this user. The kernel may deliver many segments of a TCP stream as one frame.
+  // Fails with NOT_FOUND if there is no such namespace, and with FAILED_PRECONDITION if TUN is not
+  // available or not permitted.
   static absl::StatusOr<TunDevice> Open(const std::string& namespace_path, const std::string& name);
 
   TunDevice(TunDevice&& other) noexcept;
   TunDevice& operator=(TunDevice&&) = delete;
   ~TunDevice();
 
-  // The next frame, copied into `buffer` (kLargestFrame bytes are enough for any); its size, or 0
-  // if there is none now.
+  // Copies the next frame into `buffer` (kLargestFrame bytes suffice for any frame) and returns its
+  // size, or 0 if there is no frame now.
   size_t Read(absl::Span<uint8_t> buffer);
 
-  // The machine behind it may refuse a frame (the interface is down): then it is lost.
+  // The machine may refuse a frame (if the interface is down); the frame is then lost.
   void Write(absl::Span<const uint8_t> frame);
 
   int fd() const { return fd_; }

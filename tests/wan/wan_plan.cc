@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<absl::string_view>;
 
-// So that two lines of one seed lose different packets.
+// Makes two lines of one seed lose different packets.
 constexpr uint64_t kSeedsBetweenLines = 0x100000001b3;
 
 absl::Status Wrong(const Words& words) {

@@ -1,13 +1,13 @@
-// The text that tells `atoll-wan` what to be: nodes, lines and paths, one a line.
+// The text that configures `atoll-wan`: nodes, lines and paths, each on a line of its own.
 //
-//   seed N                                     of all losses; first
-//   node NAME NAMESPACE DEVICE ADDRESS         namespace: a path, "-": this process's own;
-//                                              address: IPv4, 0.0.0.0: all that is not named
-//   line NAME BITS_PER_SECOND DELAY QUEUE LOSS durations like 20ms; loss a share, 0 to 1
-//   path FROM TO LINE...                       of what FROM sends to TO
-//   go                                         last
+//   seed N                                     of all losses; comes first
+//   node NAME NAMESPACE DEVICE ADDRESS         namespace: a path, or "-" for this process's own;
+//                                              address: IPv4, or 0.0.0.0 for any without a node
+//   line NAME BITS_PER_SECOND DELAY QUEUE LOSS durations like 20ms; loss is a share, 0 to 1
+//   path FROM TO LINE...                       for what FROM sends to TO
+//   go                                         comes last
 //
-// Names have no spaces, and are used after they are told.
+// Names have no spaces, and must be defined before they are used.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class WanPlan {
     std::string device;
   };
 
-  // One line of the text. INVALID_ARGUMENT says what is wrong with it.
+  // Reads one line of the text. Fails with INVALID_ARGUMENT, saying what is wrong.
   absl::Status Read(absl::string_view text);
 
   bool complete() const { return complete_; }

@@ -1,4 +1,4 @@
-// Would fail if a plan with a mistake in it were taken for a network.
+// Would fail if a plan with a mistake in it were accepted.
 #include "tests/wan/wan_plan.h"
 
 #include "gtest/gtest.h"

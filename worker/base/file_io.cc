@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "compression/base/last_words.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
@@ -163,7 +164,7 @@ constexpr size_t kSha256Bytes = 32;
 
 EVP_MD_CTX* Of(void* context) { return static_cast<EVP_MD_CTX*>(context); }
 
-// OpenSSL fails here only where there is no memory.
+// OpenSSL fails here only if there is no memory.
 void Require(bool done) {
   if (!done) std::abort();
 }
@@ -196,8 +197,8 @@ std::string Sha256Of(absl::Span<const uint8_t> bytes) { return Sha256Stream().Ad
 
 namespace {
 
-// A mapped file, in a list that a signal's handler can walk: a place is written before it is
-// published, is never freed, and is used again once its file is gone.
+// A mapped file, in a list that a signal handler can walk: a place is written before it is
+// published, is never freed, and is reused once its file is gone.
 struct MappedPlace {
   std::atomic<const uint8_t*> begin{nullptr};  // null: free
   std::atomic<size_t> size{0};
@@ -205,7 +206,7 @@ struct MappedPlace {
   MappedPlace* next = nullptr;
 };
 
-// A handler has no other way to what it must read.
+// A global, because a handler has no other way to the data that it must read.
 std::atomic<MappedPlace*> first_place{nullptr};
 
 MappedPlace* NotePlace(const uint8_t* begin, size_t size, const std::string& path) {
@@ -228,20 +229,15 @@ MappedPlace* NotePlace(const uint8_t* begin, size_t size, const std::string& pat
   return place;
 }
 
-void WriteToStandardError(const char* text) {
-  const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
-  static_cast<void>(ignored);  // nobody is left to tell
-}
-
-// Only what a handler may call.
+// Calls only what a handler may call.
 void OnBusError(int signal, siginfo_t* info, void*) {
   const auto* at = static_cast<const uint8_t*>(info->si_addr);
   for (const MappedPlace* place = first_place.load(); place != nullptr; place = place->next) {
     const uint8_t* begin = place->begin.load();
     if (begin == nullptr || at < begin || at >= begin + place->size.load()) continue;
-    WriteToStandardError("atoll-worker: data: ");
-    WriteToStandardError(place->path.data());
-    WriteToStandardError(
+    LastWords("atoll-worker: data: ");
+    LastWords(place->path.data());
+    LastWords(
         " was cut short, or its disk failed, while it was read; put it back whole and start "
         "again\n");
     ::_exit(1);

@@ -1,4 +1,4 @@
-// The worker's command line: "--name value" or "--name=value", nothing else.
+// Parses the worker's command line, which consists only of "--name value" and "--name=value".
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,15 @@ namespace atolld {
 
 class Flags {
  public:
-  // INVALID_ARGUMENT, in one line: a name that is not among `known` (with the nearest that is), one
-  // given twice or without a value, anything that is not a flag.
+  // Fails with INVALID_ARGUMENT and a one-line message if a name is not in `known` (the message
+  // suggests the most similar known name), if a flag is given twice or has no value, or if an
+  // argument is not a flag.
   static absl::StatusOr<Flags> Parse(const std::vector<std::string>& arguments,
                                      const std::vector<std::string>& known);
 
-  // The value of a flag. Without `otherwise` the flag is required. INVALID_ARGUMENT names the flag.
+  // Return the value of a flag, or `otherwise` if the flag is not given. They fail with
+  // INVALID_ARGUMENT if the flag is not given and `otherwise` is nullopt, or if the value cannot be
+  // parsed; the message names the flag.
   absl::StatusOr<std::string> Text(const std::string& name,
                                    absl::optional<std::string> otherwise = absl::nullopt) const;
   absl::StatusOr<uint64_t> Count(const std::string& name,
@@ -26,7 +29,8 @@ class Flags {
   absl::StatusOr<double> Number(const std::string& name,
                                 absl::optional<double> otherwise = absl::nullopt) const;
 
-  // "true" or "false"; false where the flag is not there. Anything else is a slip.
+  // Returns the value of a flag that is "true" or "false", or false if the flag is not given. Fails
+  // with INVALID_ARGUMENT for any other value.
   absl::StatusOr<bool> Truth(const std::string& name) const;
 
  private:

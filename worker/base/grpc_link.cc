@@ -14,9 +14,9 @@
 namespace atolld {
 namespace {
 
-// The daemon listens before it starts us; more is a daemon that is gone.
+// The daemon listens before it starts this process, so a longer wait means that the daemon is gone.
 constexpr std::chrono::seconds kDialTimeout(5);
-// For the last message to be read at the other end before the stream is torn down.
+// Gives the other end time to read the last message before the stream is torn down.
 constexpr absl::Duration kCloseTimeout = absl::Milliseconds(500);
 
 class Link final : public GrpcLink {

@@ -1,7 +1,7 @@
 // The stream to the daemon: gRPC over a Unix-domain socket.
 //
-// A reader thread puts what arrives into the inbox, last an Event::kClosed; sends come from the
-// session's thread.
+// A reader thread puts each message that arrives into the inbox, and an Event::kClosed when the
+// stream ends. The session's thread sends.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,12 @@ namespace atolld {
 
 class GrpcLink : public Outbox {
  public:
-  // Dials "unix:/path". `inbox` must outlive the link. UNAVAILABLE: nobody listens there.
+  // Dials "unix:/path". `inbox` must outlive the link. Fails with UNAVAILABLE if no server listens
+  // at that address.
   static absl::StatusOr<std::unique_ptr<GrpcLink>> Dial(const std::string& address, Inbox& inbox);
 
-  // Closes our side, gives the daemon a moment to close its own, and ends the reader.
+  // Closes the worker's side of the stream, gives the daemon a moment to close the other side, and
+  // ends the reader thread.
   ~GrpcLink() override = default;
 };
 

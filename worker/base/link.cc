@@ -7,11 +7,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
@@ -88,6 +92,23 @@ absl::Status Check(const v1::MapMemory& request, uint64_t elements, uint64_t fil
   return absl::OkStatus();
 }
 
+// Returns the descriptor of the memory with which the daemon started this process, from
+// "NUMBER:DEVICE:INODE"; -1 if there is none, or if a process in between has kept it. Children of
+// this process must not inherit it.
+int InheritedMemory() {
+  const char* const told = std::getenv("ATOLL_MEMORY");
+  const std::vector<std::string> parts = absl::StrSplit(told == nullptr ? "" : told, ':');
+  int file = -1;
+  uint64_t device = 0, inode = 0;
+  struct stat info = {};
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &file) ||
+      !absl::SimpleAtoi(parts[1], &device) || !absl::SimpleAtoi(parts[2], &inode) ||
+      ::fstat(file, &info) != 0 || info.st_dev != device || info.st_ino != inode) {
+    return -1;
+  }
+  return ::fcntl(file, F_DUPFD_CLOEXEC, 0);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Slots>> Slots::Map(const v1::MapMemory& request, uint64_t elements) {
@@ -95,7 +116,8 @@ absl::StatusOr<std::unique_ptr<Slots>> Slots::Map(const v1::MapMemory& request, 
     return absl::UnavailableError(
         absl::StrCat("shared memory: ", call, " ", request.path(), ": ", std::strerror(errno)));
   };
-  const int file = ::open(request.path().c_str(), O_RDWR | O_CLOEXEC);
+  int file = InheritedMemory();
+  if (file < 0) file = ::open(request.path().c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return failed("open");
   struct stat info;
   if (::fstat(file, &info) != 0) {
@@ -136,8 +158,8 @@ int& Termination::WriteEnd() {
   return descriptor;
 }
 
-// A handler and a pipe, since threads that libraries made before main() do not block signals and
-// would take a blocked one's default action: death.
+// Uses a handler and a pipe: threads that libraries made before main() do not block signals, and
+// would take the default action of a blocked one, which is death.
 Termination::Termination(Inbox& inbox) {
   if (::pipe(pipe_) != 0) return;
   WriteEnd() = pipe_[1];

@@ -1,5 +1,6 @@
-// The seams between a worker's loop and its daemon: the inbox, a queue of what came in; the outbox,
-// a way to answer; the slots, memory that both share; and SIGTERM, which is an event too.
+// The interfaces between a worker's loop and its daemon: Inbox is a queue of incoming events,
+// Outbox sends answers, Slots maps the memory that both share, and Termination turns SIGTERM into
+// an event.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +18,32 @@
 
 namespace atolld {
 
-// What the loop must react to.
+// An event to which the worker's loop must react.
 struct Event {
   enum class Kind {
-    kMessage,     // `message` holds it
-    kClosed,      // the stream to the daemon ended
-    kTerminated,  // the process was asked to end (SIGTERM)
+    kMessage,     // A message of the daemon has arrived; it is in `message`.
+    kClosed,      // The stream to the daemon has ended.
+    kTerminated,  // The process has been asked to end by SIGTERM.
   };
   Kind kind = Kind::kMessage;
   v1::DaemonMessage message;
 };
 
-// Events in the order of their arrival. Any thread.
+// A queue of events in the order of their arrival. Thread-safe.
 class Inbox {
  public:
   void Push(Event event);
 
-  // Blocks until there is one.
+  // Blocks until there is an event, and removes it from the queue.
   Event Take();
 
   absl::optional<Event> TryTake();
 
-  // Blocks until there is one or `limit` has passed; then nothing.
+  // Blocks until there is an event or `limit` has passed. Returns nullopt if `limit` has passed.
   absl::optional<Event> TakeFor(absl::Duration limit);
 
-  // True once the worker should stop what it does: the stream ended, SIGTERM came, or Stop waits in
-  // the queue.
+  // Returns true once the worker should stop, because the stream has ended, SIGTERM has arrived, or
+  // the daemon has sent Stop.
   bool Ending() const;
 
  private:
@@ -51,21 +52,22 @@ class Inbox {
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Sends to the daemon. One thread.
+// Sends messages to the daemon. Used by one thread.
 class Outbox {
  public:
   virtual ~Outbox() = default;
 
-  // False: the stream is gone; an Event::kClosed comes too.
+  // Returns false if the stream has ended; in that case an Event::kClosed also arrives.
   virtual bool Send(const v1::WorkerMessage& message) = 0;
 };
 
-// The slots of worker.proto. Who may touch one is decided by the messages alone; this class only
-// maps. One thread at a time.
+// The slots of worker.proto, mapped into memory. The messages decide when the worker may touch a
+// slot; this class only maps the slots. Used by one thread at a time.
 class Slots {
  public:
-  // NOT_FOUND, UNAVAILABLE: the mapping failed. INVALID_ARGUMENT: `elements` differs from the
-  // request, an offset is not aligned to a page, slots overlap or do not fit the file.
+  // Fails with NOT_FOUND or UNAVAILABLE if the mapping failed, and with INVALID_ARGUMENT if
+  // `elements` differs from the request, an offset is not aligned to a page, or slots overlap or do
+  // not fit in the file.
   static absl::StatusOr<std::unique_ptr<Slots>> Map(const v1::MapMemory& request,
                                                     uint64_t elements);
   ~Slots();
@@ -74,9 +76,9 @@ class Slots {
 
   absl::Span<const float> theta() const { return theta_; }
   absl::Span<float> update() const { return update_; }
-  // The common control variate; empty: the run has none.
+  // The common control variate; empty if the run has none.
   absl::Span<const float> control() const { return control_; }
-  // The daemon's guess of a state that is to come; empty: the run has none.
+  // The daemon's guess of a future state; empty if the run has none.
   absl::Span<const float> guess() const { return guess_; }
 
  private:
@@ -90,19 +92,21 @@ class Slots {
   absl::Span<const float> guess_;
 };
 
-// SIGTERM as an event in a worker's inbox, so that it ends between two steps.
+// Turns SIGTERM into an event in a worker's inbox, so that the worker ends between two steps.
 //
-// One a process, made in main() before the session and destroyed after it. A second SIGTERM ends
-// the process at once. SIGINT and SIGPIPE are ignored: the daemon decides when its worker ends.
+// A process has only one Termination. main() makes it before the session and destroys it after the
+// session. A second SIGTERM ends the process at once. SIGINT and SIGPIPE are ignored: the daemon
+// decides when its worker ends.
 class Termination {
  public:
-  explicit Termination(Inbox& inbox);  // outlives this
+  explicit Termination(Inbox& inbox);  // `inbox` must outlive this object.
   ~Termination();
   Termination(const Termination&) = delete;
   Termination& operator=(const Termination&) = delete;
 
  private:
-  // A signal handler has no argument: the one value of the program that it must find by itself.
+  // The pipe's end to which the signal handler writes. It is static because a signal handler takes
+  // no argument for an object.
   static int& WriteEnd();
 
   int pipe_[2] = {-1, -1};

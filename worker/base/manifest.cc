@@ -110,7 +110,7 @@ absl::Status CheckAttention(const v1::ModelSpec& model) {
   return absl::OkStatus();
 }
 
-// A matrix, and its bias where the kind has biases.
+// Appends a matrix, and its bias if the kind has biases.
 void AppendLinear(v1::Manifest& manifest, const std::string& name, uint64_t out, uint64_t in,
                   bool biased) {
   Append(manifest, name + ".weight", {out, in});

@@ -15,8 +15,8 @@
 namespace atolld {
 namespace {
 
-// The last character of a text that is not empty and ends with a whole one; `first`: where it
-// begins.
+// Returns the last character of a text that is not empty and ends with a whole one, and sets
+// `first` to where it begins.
 uint32_t LastCharacter(absl::string_view text, size_t* first) {
   *first = text.size() - 1;
   while (*first > 0 && (text[*first] & 0xc0) == 0x80) --*first;
@@ -24,8 +24,8 @@ uint32_t LastCharacter(absl::string_view text, size_t* first) {
                                       text.size() - *first));
 }
 
-// Of a text that is not empty: the length of the well-formed character that it begins with, 0:
-// there is none.
+// Returns the first character of a text that is not empty, and sets `length` to the length of its
+// well-formed sequence, 0 if there is none.
 uint32_t FirstCharacter(absl::string_view text, size_t* length) {
   const auto bytes =
       absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());

@@ -29,7 +29,7 @@ absl::Status WrongArrays(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("data: ", path, " ", what));
 }
 
-// What follows `key` in the header's dictionary, up to one of `end`.
+// Returns what follows `key` in the header's dictionary, up to one of `end`.
 absl::optional<absl::string_view> ValueOf(absl::string_view header, absl::string_view key,
                                           absl::string_view begin, absl::string_view end) {
   size_t at = header.find(absl::StrCat("'", key, "':"));
@@ -42,12 +42,12 @@ absl::optional<absl::string_view> ValueOf(absl::string_view header, absl::string
   return header.substr(at, stop - at);
 }
 
-// numpy's format 1.0 to 3.0: magic, two bytes of version, the header's length, the header.
+// Parses numpy's format 1.0 to 3.0: magic, two bytes of version, the header's length, the header.
 absl::Status Parse(const std::string& path, absl::Span<const uint8_t> bytes, Array* array) {
   const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (bytes.size() < kMagicBytes + 6 ||
       text.substr(0, kMagicBytes) != absl::string_view(kMagic, kMagicBytes)) {
-    return WrongArrays(path, "is no .npy file");
+    return WrongArrays(path, "is not a .npy file");
   }
   const bool old = bytes[kMagicBytes] == 1;
   size_t length = bytes[8] + size_t{256} * bytes[9];
@@ -58,14 +58,15 @@ absl::Status Parse(const std::string& path, absl::Span<const uint8_t> bytes, Arr
   const auto type = ValueOf(header, "descr", "'", "'");
   const auto fortran = ValueOf(header, "fortran_order", " ", ",");
   const auto shape = ValueOf(header, "shape", "(", ")");
-  if (!type || !fortran || !shape) return WrongArrays(path, "has a header that is none of numpy's");
+  if (!type || !fortran || !shape)
+    return WrongArrays(path, "has a header that is not in numpy's format");
   if (*fortran != "False")
     return WrongArrays(path, "is stored column by column; save it in C order");
   array->type = std::string(*type);
   const size_t size = SizeOfType(array->type);
   if (size == 0) {
     return WrongArrays(path, absl::StrCat("is of type ", array->type,
-                                          "; taken are <f4, <f8, <i4, <i8, |u1 and |b1"));
+                                          "; it must be <f4, <f8, <i4, <i8, |u1 or |b1"));
   }
   uint64_t values = 1;
   for (const absl::string_view part : absl::StrSplit(*shape, ',', absl::SkipWhitespace())) {
@@ -104,7 +105,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   return files;
 }
 
-// numpy's name of a safetensors type; empty: it is not taken.
+// Returns numpy's name of a safetensors type; empty if the type is not supported.
 std::string TypeOf(const std::string& dtype) {
   static constexpr std::pair<const char*, const char*> kTypes[] = {{"F32", "<f4"}, {"F64", "<f8"},
                                                                    {"I32", "<i4"}, {"I64", "<i8"},
@@ -165,7 +166,7 @@ absl::Status Arrays::AddTensors(const std::string& path) {
     array.type = TypeOf(tensor.dtype);
     if (array.type.empty()) {
       return WrongArrays(path, absl::StrCat("has tensor ", shown, " of type ", tensor.dtype,
-                                            "; taken are F32, F64, I32, I64, U8 and BOOL"));
+                                            "; it must be F32, F64, I32, I64, U8 or BOOL"));
     }
     if (tensor.shape.empty()) {
       return WrongArrays(
@@ -201,7 +202,7 @@ absl::Status Arrays::CheckNames(const std::string& path) const {
 
 absl::Status Arrays::AddNpy(const std::string& path) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  if (file.bytes().empty()) return WrongArrays(path, "is no .npy file");
+  if (file.bytes().empty()) return WrongArrays(path, "is not a .npy file");
   Array array;
   array.name = std::filesystem::path(path).stem().string();
   RETURN_IF_ERROR(Parse(path, file.bytes(), &array));

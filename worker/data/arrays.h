@@ -1,10 +1,11 @@
-// The data of a run whose model is a file: arrays as numpy or safetensors keep them, a row a
+// The data of a run whose model is a file: arrays in numpy's or safetensors' format, one row per
 // sample.
 //
-// A folder of files in the order of their names, or one file: a .npy is an array that is named as
-// the file, a .safetensors has arrays of its own names, in the order of these. All have the same
-// first dimension; the last validation_fraction of the rows validates. The files are mapped, not
-// read. Immutable; any thread.
+// The data is one file, or a folder whose files are read in the order of their names. A .npy file
+// is one array, which gets the name of the file. A .safetensors file has named arrays, which are
+// taken in the order of their names. All arrays have the same first dimension, the number of rows.
+// The last part of the rows, by validation_fraction, is for validation. The files are mapped, not
+// read. Immutable. May be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,17 @@ namespace atolld {
 
 struct Array {
   std::string name;
-  std::string type;            // numpy's, for instance "<f4"
-  std::vector<int64_t> shape;  // one dimension at least
+  std::string type;            // Numpy's name of the type, for example "<f4".
+  std::vector<int64_t> shape;  // It has at least one dimension.
   absl::Span<const uint8_t> bytes;
 };
 
 class Arrays {
  public:
-  // NOT_FOUND: no such path, or neither kind of file in it. INVALID_ARGUMENT: a file is none, has a
-  // type or an order that is not taken, is too short, a name comes twice, or the numbers of rows
-  // differ. DATA_LOSS: what the header of a .safetensors says is not what the file holds.
+  // Fails with NOT_FOUND if the path does not exist or has no file of these kinds; with
+  // INVALID_ARGUMENT if a file is malformed, has an unsupported type or order, or is too short, if
+  // a name occurs twice, or if the arrays have different numbers of rows; with DATA_LOSS if the
+  // header of a .safetensors file does not match its data.
   static absl::StatusOr<std::unique_ptr<Arrays>> Open(const std::string& path,
                                                       double validation_fraction,
                                                       bool named = true);
@@ -41,7 +43,8 @@ class Arrays {
   uint64_t train_rows() const { return train_rows_; }
   uint64_t validation_rows() const { return rows_ - train_rows_; }
 
-  // SHA-256 over names, types, shapes and values; 32 bytes. Empty where Open was not to name it.
+  // The SHA-256 of names, types, shapes and values; 32 bytes. Empty if Open was called with `named`
+  // false.
   const std::string& digest() const { return digest_; }
 
  private:
@@ -53,15 +56,16 @@ class Arrays {
 
   std::vector<MappedFile> mappings_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
-  std::vector<std::vector<uint64_t>> copies_;  // of tensors that do not lie at their type's bounds
+  // Copies of tensors whose bytes are not aligned for their type.
+  std::vector<std::vector<uint64_t>> copies_;
   std::vector<Array> arrays_;
   uint64_t rows_ = 0;
   uint64_t train_rows_ = 0;
   std::string digest_;
 };
 
-// Bytes of one value of a numpy type; 0: it is not taken. Taken are "<f4", "<f8", "<i4", "<i8",
-// "|u1" and "|b1".
+// Returns the number of bytes of one value of a numpy type, which is "<f4", "<f8", "<i4", "<i8",
+// "|u1" or "|b1". Returns 0 for any other type.
 size_t SizeOfType(const std::string& type);
 
 }  // namespace atolld

@@ -24,7 +24,7 @@ absl::Status WrongModel(absl::string_view what) {
 
 uint64_t KeyOfNeighbours(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-// Takes the first character off a text that is UTF-8 and not empty.
+// Removes and returns the first character of a UTF-8 text that is not empty.
 uint32_t TakeCharacter(absl::string_view* text) {
   const auto bytes =
       absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text->data()), text->size());
@@ -66,7 +66,7 @@ absl::Status BpeModel::ReadVocabulary(const nlohmann::json& model) {
   for (const auto& [token, id] : vocabulary.items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= kMostIds) {
       return WrongModel(
-          absl::StrCat("vocab: the id of \"", token, "\" is no number below ", kMostIds));
+          absl::StrCat("vocab: the id of \"", token, "\" is not a number below ", kMostIds));
     }
     const auto number = id.get<uint32_t>();
     if (number >= table_.of_id.size()) table_.of_id.resize(size_t{number} + 1);
@@ -77,8 +77,8 @@ absl::Status BpeModel::ReadVocabulary(const nlohmann::json& model) {
   return absl::OkStatus();
 }
 
-// Which tokens are bytes, and whether words of bytes are enough: a byte that has no token must then
-// be an error, not the unknown token, and words have no ends.
+// Determines which tokens are bytes, and whether words of bytes suffice: a byte without a token
+// must then be an error rather than the unknown token, and words must not have ends.
 void BpeModel::NameBytes(bool* bytes) {
   of_byte_.fill(kNoToken);
   fallback_.fill(kNoToken);
@@ -152,8 +152,8 @@ absl::Status BpeModel::ReadMerges(const nlohmann::json& model) {
   return absl::OkStatus();
 }
 
-// No merge reaches over two characters that no joined token has side by side. A token that stands
-// for another text than its own, of a byte or of the unknown, must then be part of no merge.
+// No merge reaches over two characters that are adjacent in no joined token. This needs every token
+// that stands for a text other than its own (a byte, or the unknown) to be part of no merge.
 void BpeModel::FindCuts(const std::vector<Merge>& merges) {
   cuts_ = !ignore_merges_ && prefix_.empty() && suffix_.empty();
   for (const Merge& merge : merges) {
@@ -229,8 +229,8 @@ bool BpeModel::AppendFallback(absl::string_view character, std::vector<uint32_t>
   return true;
 }
 
-// In Hugging Face's order: an unknown character waits for what comes behind it, and the bytes of
-// one that falls back do not end that wait.
+// Follows Hugging Face's order: an unknown character waits for what comes after it, and the bytes
+// of a character that falls back do not end that wait.
 absl::Status BpeModel::FirstOfText(absl::string_view word, std::vector<uint32_t>* tokens) const {
   absl::optional<uint32_t> waiting;
   const auto end_wait = [&] {

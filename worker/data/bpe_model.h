@@ -1,5 +1,6 @@
-// The BPE model of a tokenizer.json: over GPT-2's bytes, or over characters with the bytes of
-// those that have no token, as SentencePiece's models are written there.
+// The BPE model of a tokenizer.json. It works either on bytes, as GPT-2's, or on characters, as in
+// models converted from SentencePiece; in the latter a character without a token is encoded as its
+// bytes.
 #pragma once
 
 #include <array>
@@ -19,9 +20,10 @@ namespace atolld {
 
 class BpeModel final : public TokenModel {
  public:
-  // Words are text, or, if `bytes`, the bytes that tokens write in GPT-2's alphabet. `bytes` is set
-  // to false where the model's own parts need text. INVALID_ARGUMENT names the part that is
-  // missing, wrong or not known.
+  // If `*bytes` is true, words are bytes, and tokens are written in GPT-2's alphabet of bytes;
+  // otherwise words are text. Sets `*bytes` to false if a part of the model needs text. Fails with
+  // INVALID_ARGUMENT if a part of the model is missing, wrong or unknown; the message names the
+  // part.
   static absl::StatusOr<std::unique_ptr<BpeModel>> Parse(const nlohmann::json& model, bool* bytes);
 
   std::string kind() const override { return "bpe"; }
@@ -46,17 +48,21 @@ class BpeModel final : public TokenModel {
   absl::Status FirstOfText(absl::string_view word, std::vector<uint32_t>* tokens) const;
   bool AppendFallback(absl::string_view character, std::vector<uint32_t>* tokens) const;
 
-  bool bytes_ = false;  // words are bytes
+  bool bytes_ = false;  // True if words are bytes.
   bool ignore_merges_ = false, byte_fallback_ = false, fuse_unknown_ = false;
-  absl::optional<std::string> unknown_;  // the token's name
-  absl::optional<uint32_t> unknown_id_;  // none: model.vocab lacks it
-  std::string prefix_, suffix_;          // of symbols that begin no word, or end one
-  std::array<uint32_t, 256> of_byte_;    // GPT-2's; kNoToken: none
-  std::array<uint32_t, 256> fallback_;   // "<0x41>"; kNoToken: none
-  absl::flat_hash_map<std::string, uint32_t> id_of_bytes_;  // of whole tokens, if words are bytes
+  absl::optional<std::string> unknown_;  // The name of the unknown token.
+  absl::optional<uint32_t> unknown_id_;  // Not set if the vocabulary lacks the token.
+  // The prefix of symbols that do not begin a word, and the suffix of symbols that end a word.
+  std::string prefix_, suffix_;
+  // The token of each byte, from GPT-2's alphabet; kNoToken if there is none.
+  std::array<uint32_t, 256> of_byte_;
+  // The token of each byte of the form "<0x41>"; kNoToken if there is none.
+  std::array<uint32_t, 256> fallback_;
+  // The id of each token by its bytes. Only used if words are bytes.
+  absl::flat_hash_map<std::string, uint32_t> id_of_bytes_;
   absl::flat_hash_map<uint32_t, uint32_t> of_character_;
-  // Characters that stand side by side in a joined token, left << 32 | right: a word may be cut
-  // between all others.
+  // Pairs of characters that are adjacent in a joined token, as left << 32 | right. A word may be
+  // cut between any two other characters.
   absl::flat_hash_set<uint64_t> joined_;
   bool cuts_ = false;
   PairMerges pairs_;

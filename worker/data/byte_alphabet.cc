@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kAlphabetEnd = 512;  // its characters are below
 
-// The byte of each of the first characters, -1: none.
+// Returns the byte of each of the first characters, or -1.
 const std::array<int, kAlphabetEnd>& ByteOfCharacter() {
   static const auto table = [] {
     std::array<int, kAlphabetEnd> bytes;

@@ -1,6 +1,7 @@
-// GPT-2's alphabet (openai/gpt-2, encoder.py): a printable character for each byte, by which
-// byte-level vocabularies write their tokens. Printable Latin-1 characters are themselves, the
-// other bytes the characters from U+0100 on. Pure functions; any thread.
+// GPT-2's alphabet (openai/gpt-2, encoder.py): a printable character for each byte, in which
+// byte-level vocabularies write their tokens. A byte that is a printable Latin-1 character is
+// written as that character; the other bytes are written as the characters from U+0100 on. Pure.
+// May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,11 @@
 
 namespace atolld {
 
-// The bytes that `token` spells; false: it holds a character that is no byte's.
+// Sets `bytes` to the bytes that are written as `token`. Returns false if a character of `token` is
+// not in the alphabet.
 bool BytesOfToken(absl::string_view token, std::string* bytes);
 
-// The reverse.
+// Returns `bytes` written in the alphabet.
 std::string TokenOfBytes(absl::string_view bytes);
 
 }  // namespace atolld

@@ -8,8 +8,8 @@
 namespace atolld {
 namespace {
 
-// Of one template: `begin` once, then for each turn `open`, the role, `head_token` if there is one
-// and `head`, the text, `close` and `tail`.
+// The texts of one template: `begin` once, then for each turn `open`, the role, `head_token` if
+// there is one and `head`, the turn's text, `close` and `tail`.
 struct ChatForm {
   const char* name;
   const char* begin;
@@ -39,7 +39,7 @@ void AddToken(const char* token, bool learnt, std::vector<ChatPiece>* pieces) {
   pieces->push_back({token, true, learnt ? 0 : ChatPiece::kNothing});
 }
 
-// The role's head, behind which the text of the turn comes.
+// Appends the role's head, which precedes the text of the turn.
 std::string AddHead(const ChatForm& form, const std::string& role, std::vector<ChatPiece>* pieces) {
   AddToken(form.open, false, pieces);
   if (*form.head_token == '\0') return absl::StrCat(role, form.head);

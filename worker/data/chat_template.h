@@ -1,14 +1,15 @@
-// Chat templates: what stands around the turns of a conversation, exactly as those who trained with
-// them have published it.
+// Chat templates: they write a conversation as one text, exactly as the authors of the models have
+// published it.
 //
-//   chatml   <|im_start|>ROLE\nTEXT<|im_end|>\n for each turn: OpenAI's ChatML, as Qwen, Yi and
-//            SmolLM take it. There is no turn that the record does not have.
-//   llama3   <|begin_of_text|>, then <|start_header_id|>ROLE<|end_header_id|>\n\nTEXT<|eot_id|> for
-//            each turn, TEXT without white space at its ends: the chat_template of
-//            Meta-Llama-3-8B-Instruct
+//   chatml   for each turn: <|im_start|>ROLE\nTEXT<|im_end|>\n. This is OpenAI's ChatML, as
+//            Qwen, Yi and SmolLM use it, but no turn is added to those of the record.
+//   llama3   <|begin_of_text|>, then for each turn:
+//            <|start_header_id|>ROLE<|end_header_id|>\n\nTEXT<|eot_id|>, where white space at both
+//            ends of TEXT is removed. This is the chat_template of Meta-Llama-3-8B-Instruct.
 //
-// What is in <| |> is one token each, which the tokenizer must have. Learnt is what the model is to
-// say: the text of a learnt turn and the token that ends it. Pure functions.
+// Each <|...|> is one token, which the tokenizer must have. The model learns its own part of the
+// conversation: the text of each learnt turn, and the token that ends the turn. Pure. May be called
+// from any thread.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ namespace atolld {
 inline constexpr char kAssistantRole[] = "assistant";
 
 struct ChatTurn {
-  std::string role;  // "system", "user", "assistant" or another
+  std::string role;  // "system", "user", "assistant" or another role.
   std::string text;
   bool learnt = false;
 };
@@ -32,23 +33,24 @@ struct ChatPiece {
   static constexpr size_t kNothing = static_cast<size_t>(-1);
 
   std::string text;
-  bool is_token = false;          // `text` is how one token is written
-  size_t learnt_from = kNothing;  // the byte of `text` from which on it is learnt
+  bool is_token = false;          // True if `text` is the written form of one token.
+  size_t learnt_from = kNothing;  // The offset in `text` from which the text is learnt.
 };
 
-// INVALID_ARGUMENT: no template has this name; the message names those that there are.
+// Fails with INVALID_ARGUMENT if there is no template of this name; the message lists the names
+// that exist.
 absl::Status CheckChatTemplate(absl::string_view name);
 
-// The tokens that the template needs, in the order of their first use.
+// Returns the tokens that the template needs, in the order of their first use.
 std::vector<std::string> TokensOfChatTemplate(absl::string_view name);
 
-// `name` must be a template's. With `ask` the head of an assistant's turn follows, for the model to
-// go on from.
+// Writes the turns with the template `name`, which must exist. If `ask` is true, adds the head of
+// an assistant's turn, after which the model continues.
 std::vector<ChatPiece> RenderChat(absl::string_view name, const std::vector<ChatTurn>& turns,
                                   bool ask = false);
 
-// What a model is given that is to answer `prompt`, a user's turn, as one text; and the token, as
-// it is written, with which its answer ends.
+// The text that asks a model to answer a user's prompt, and the written form of the token that ends
+// the answer.
 struct ChatPrompt {
   std::string text;
   std::string stop;

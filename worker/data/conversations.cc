@@ -4,7 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/json_record.h"
+#include "compression/base/words.h"
+#include "worker/data/chat_record.h"
 #include "worker/data/prepare.h"
 #include "worker/data/token_file.h"
 
@@ -38,7 +39,7 @@ absl::StatusOr<ConversationEncoder> ConversationEncoder::Make(const Tokenizer& t
       return absl::InvalidArgumentError(
           absl::StrCat("data: template \"", name, "\" needs the token ", token,
                        ", and tokenizer \"", tokenizer.kind(),
-                       "\" has none that is written so; name the tokenizer.json "
+                       "\" has no such token; name the tokenizer.json "
                        "of a model that was made for it, or take another template"));
     }
     encoder.ids_.emplace_back(token, *id);
@@ -49,6 +50,7 @@ absl::StatusOr<ConversationEncoder> ConversationEncoder::Make(const Tokenizer& t
 absl::Status ConversationEncoder::Add(absl::string_view record) {
   const bool has_template = !options_.template_name.empty();
   ASSIGN_OR_RETURN(const ChatRecord chat, ChatOfRecord(record, has_template));
+  for (const std::string& key : chat.unused) ++unused_[key];
   if (chat.turns.empty()) {
     RETURN_IF_ERROR(AddText(chat.prompt + chat.completion, chat.prompt.size()));
     RETURN_IF_ERROR(AddEnd(true));
@@ -64,6 +66,15 @@ absl::Status ConversationEncoder::Add(absl::string_view record) {
   }
   marks_.begins.push_back(marks_.learnt.size());
   return absl::OkStatus();
+}
+
+std::vector<std::string> ConversationEncoder::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [key, records] : unused_) {
+    notes.push_back(absl::StrCat(key, " is not trained on; ", Counted(records, "record"),
+                                 records == 1 ? " has it" : " have it"));
+  }
+  return notes;
 }
 
 absl::Status ConversationEncoder::AddPiece(const ChatPiece& piece) {

@@ -1,8 +1,8 @@
-// The files of a folder of data: which of all that lies there is meant, in an order that no file
-// system decides.
+// Lists the files of a folder of data, in an order that does not depend on the file system.
 //
-// Meant are regular files in it and in its folders, links to such included, in the order of their
-// paths. What is hidden, as .git is, and what is neither file nor folder is left out and counted.
+// The data are the regular files in the folder and its subfolders, including links to such files,
+// in the order of their paths. Hidden entries, such as .git, and entries that are neither files nor
+// folders are left out and counted.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@ namespace atolld {
 
 struct FolderFiles {
   std::vector<std::string> paths;
-  std::vector<std::string> notes;  // a sentence for each kind of thing that was left out
+  std::vector<std::string> notes;  // A sentence for each kind of entry that was left out.
 };
 
-// INVALID_ARGUMENT: a link leads nowhere, or there is no file; FAILED_PRECONDITION: a file or
-// folder may not be read, or cannot be listed. The message names the one that is meant.
+// Fails with INVALID_ARGUMENT if the target of a link does not exist or there are no files, and
+// with FAILED_PRECONDITION if this process has no permission to read a file or folder, or a folder
+// cannot be listed. The message names the file or folder.
 absl::StatusOr<FolderFiles> ListDataFolder(const std::string& path);
 
 }  // namespace atolld

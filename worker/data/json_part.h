@@ -1,5 +1,6 @@
-// Parts of a JSON document that others wrote: what is not there, or of another type, is null, empty
-// or the value that is given. Pure functions; any thread.
+// Reads parts of a JSON document that another program wrote. If a part is missing or has another
+// type, the result is null, an empty text or the given default. Pure. May be called from any
+// thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,14 +8,14 @@
 
 namespace atolld {
 
-// Null: `json` is no object, or has no such key.
+// Returns null if `json` is not an object or does not have this key.
 const nlohmann::json& PartOf(const nlohmann::json& json, const char* key);
 
 std::string TextPart(const nlohmann::json& json, const char* key);
 
 bool FlagPart(const nlohmann::json& json, const char* key, bool otherwise);
 
-// Whether a part says something: it is not null, 0, false or empty.
+// Returns true if `part` is not null, 0, false or empty.
 bool SaysSomething(const nlohmann::json& part);
 
 }  // namespace atolld

@@ -1,6 +1,5 @@
 #include "worker/data/json_record.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -53,7 +52,7 @@ class FaultListener final : public nlohmann::json_sax<Record> {
   std::string what_;
 };
 
-// In words of ours: the parser's own speak of its grammar.
+// Returns the reason in our own words; the parser's speak of its grammar.
 std::string WhyNoJson(absl::string_view record) {
   FaultListener listener;
   Record::sax_parse(record.begin(), record.end(), &listener);
@@ -101,6 +100,42 @@ std::string WithoutPythonNumbers(absl::string_view record) {
   return out;
 }
 
+// Returns null if there is nothing under these names.
+const Record* Follow(const Record& record, const std::string& field) {
+  if (const auto whole = record.find(field); whole != record.end()) return &*whole;
+  const Record* at = &record;
+  for (const absl::string_view part : absl::StrSplit(field, '.')) {
+    uint64_t index = 0;
+    if (at->is_array() && absl::SimpleAtoi(part, &index) && index < at->size()) {
+      at = &(*at)[index];
+      continue;
+    }
+    const auto found = at->is_object() ? at->find(std::string(part)) : at->end();
+    if (found == at->end()) return nullptr;
+    at = &*found;
+  }
+  return at;
+}
+
+constexpr char kNameIt[] =
+    "; name the key that holds the text as [data] field or --field (\"a.b\" for a nested one, "
+    "\"a.0.b\" for one in a list)";
+
+// Returns what TextOfRecord adds for a record that is a conversation; empty for any other.
+std::string HintOfConversation(const Record& record) {
+  const auto both = [&](const char* one, const char* other) {
+    return record.contains(one) && record.contains(other);
+  };
+  if (!record.contains("messages") && !record.contains("conversations") &&
+      !both("prompt", "completion") && !both("instruction", "output")) {
+    return "";
+  }
+  return "; to train on conversations set [data] template (--template) to \"chatml\" or "
+         "\"llama3\", or kind to \"chat\" for prompts and completions without one";
+}
+
+}  // namespace
+
 absl::StatusOr<Record> ParseRecord(absl::string_view record) {
   Record json = Record::parse(record.begin(), record.end(), nullptr, /*allow_exceptions=*/false);
   if (!json.is_discarded()) return json;
@@ -131,116 +166,6 @@ std::string KeysOf(const Record& record) {
   return keys.empty() ? "no key at all" : absl::StrJoin(keys, ", ");
 }
 
-// Null: there is nothing under these names.
-const Record* Follow(const Record& record, const std::string& field) {
-  if (const auto whole = record.find(field); whole != record.end()) return &*whole;
-  const Record* at = &record;
-  for (const absl::string_view part : absl::StrSplit(field, '.')) {
-    uint64_t index = 0;
-    if (at->is_array() && absl::SimpleAtoi(part, &index) && index < at->size()) {
-      at = &(*at)[index];
-      continue;
-    }
-    const auto found = at->is_object() ? at->find(std::string(part)) : at->end();
-    if (found == at->end()) return nullptr;
-    at = &*found;
-  }
-  return at;
-}
-
-constexpr char kNameIt[] =
-    "; name the key that holds the text as [data] field or --field (\"a.b\" for a nested one, "
-    "\"a.0.b\" for one in a list)";
-
-// What TextOfRecord says beside, of a record that is a conversation.
-constexpr char kConverse[] =
-    "; to train on conversations set [data] template (--template) to \"chatml\" or \"llama3\", or "
-    "kind to \"chat\" for prompts and completions without one";
-
-bool IsConversation(const Record& record) {
-  return record.contains("messages") ||
-         (record.contains("prompt") && record.contains("completion"));
-}
-
-// One text of `record`, in a sentence that begins with the record's place.
-absl::StatusOr<std::string> TextUnder(const Record& record, const char* key,
-                                      absl::string_view where) {
-  const auto found = record.find(key);
-  if (found == record.end()) {
-    return BadRecord(absl::StrCat("has ", where, "no \"", key, "\"; it has ", KeysOf(record)));
-  }
-  if (found->is_string()) return found->get<std::string>();
-  return BadRecord(
-      absl::StrCat("has ", where, KindOfValue(*found), " under \"", key, "\", not a text"));
-}
-
-absl::Status AddTurns(const Record& messages, const char* key, bool learns,
-                      std::vector<ChatTurn>* turns) {
-  if (!messages.is_array()) {
-    return BadRecord(absl::StrCat("has ", KindOfValue(messages), " under \"", key,
-                                  "\", not a list of messages"));
-  }
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const std::string where = absl::StrCat("in message ", i + 1, " of \"", key, "\" ");
-    if (!messages[i].is_object()) {
-      return BadRecord(absl::StrCat("has ", where, KindOfValue(messages[i]), ", not an object"));
-    }
-    ChatTurn turn;
-    ASSIGN_OR_RETURN(turn.role, TextUnder(messages[i], "role", where));
-    ASSIGN_OR_RETURN(turn.text, TextUnder(messages[i], "content", where));
-    turn.learnt = learns && turn.role == kAssistantRole;
-    turns->push_back(std::move(turn));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadPair(const Record& json, bool has_template, ChatRecord* chat) {
-  const Record &prompt = json["prompt"], &completion = json["completion"];
-  if (prompt.is_array() || completion.is_array()) {
-    RETURN_IF_ERROR(AddTurns(prompt, "prompt", false, &chat->turns));
-    return AddTurns(completion, "completion", true, &chat->turns);
-  }
-  ASSIGN_OR_RETURN(chat->prompt, TextUnder(json, "prompt", ""));
-  ASSIGN_OR_RETURN(chat->completion, TextUnder(json, "completion", ""));
-  if (chat->completion.empty()) return BadRecord("has an empty \"completion\": nothing to learn");
-  if (has_template) {
-    chat->turns = {{"user", std::move(chat->prompt), false},
-                   {kAssistantRole, std::move(chat->completion), true}};
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<ChatRecord> ChatOfRecord(absl::string_view record, bool has_template) {
-  ASSIGN_OR_RETURN(const Record json, ParseRecord(record));
-  if (!json.is_object()) {
-    return BadRecord(absl::StrCat("is ", KindOfValue(json), ", not a JSON object"));
-  }
-  if (!IsConversation(json)) {
-    return BadRecord(absl::StrCat(
-        "has neither \"messages\" nor \"prompt\" and \"completion\"; it has ", KeysOf(json)));
-  }
-  ChatRecord chat;
-  if (json.contains("messages")) {
-    RETURN_IF_ERROR(AddTurns(json["messages"], "messages", true, &chat.turns));
-  } else {
-    RETURN_IF_ERROR(ReadPair(json, has_template, &chat));
-  }
-  if (chat.turns.empty() && json.contains("messages")) return BadRecord("has no message");
-  if (chat.turns.empty()) return chat;
-  if (!has_template) {
-    return BadRecord(
-        "has messages, and nothing says how they are written; set [data] template (--template) to "
-        "\"chatml\" or \"llama3\"");
-  }
-  if (std::none_of(chat.turns.begin(), chat.turns.end(),
-                   [](const ChatTurn& turn) { return turn.learnt; })) {
-    return BadRecord("has no message of the role \"assistant\": nothing to learn");
-  }
-  return chat;
-}
-
 absl::StatusOr<std::string> TextOfRecord(absl::string_view record, const std::string& field) {
   ASSIGN_OR_RETURN(const Record json, ParseRecord(record));
   if (json.is_string()) return json.get<std::string>();
@@ -250,12 +175,12 @@ absl::StatusOr<std::string> TextOfRecord(absl::string_view record, const std::st
   const Record* const text = Follow(json, field);
   if (text == nullptr) {
     return BadRecord(absl::StrCat("has no \"", field, "\"; it has ", KeysOf(json), kNameIt,
-                                  IsConversation(json) ? kConverse : ""));
+                                  HintOfConversation(json)));
   }
   if (!text->is_string()) {
     const bool nested = text->is_array() || text->is_object();
     return BadRecord(absl::StrCat("has ", KindOfValue(*text), " under \"", field, "\", not a text",
-                                  nested ? kNameIt : "", IsConversation(json) ? kConverse : ""));
+                                  nested ? kNameIt : "", HintOfConversation(json)));
   }
   return text->get<std::string>();
 }

@@ -1,42 +1,39 @@
-// One record of JSON, as corpora have them, a line or an element of an array each: where it ends,
-// and which text or conversation it holds. Pure functions.
+// Reads the JSON records of a corpus, each of which is a line or an element of an array: finds the
+// end of a record and its text. chat_record.h reads conversations. Pure. May be called from any
+// thread.
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "worker/data/chat_template.h"
 
 namespace atolld {
 
-// The text under `field` of the record: a key ("body"), or keys and indices with dots between
-// ("content.text", "messages.0.content"). Of a record that is a string it is that string. NaN and
-// Infinity elsewhere in it, which Python writes, do no harm. INVALID_ARGUMENT says what is wrong,
-// for a sentence that begins with the record's place.
+// Returns the text in the record's field `field`, which is a key ("body"), or keys and indices
+// separated by dots ("content.text", "messages.0.content"). If the record is a string, returns that
+// string. NaN and Infinity, which Python writes, are accepted in other fields. Fails with
+// INVALID_ARGUMENT if the record is not JSON or the field is not a text; the message is the end of
+// a sentence that begins with the place of the record.
 absl::StatusOr<std::string> TextOfRecord(absl::string_view record, const std::string& field);
 
-// A record of instruction data.
-struct ChatRecord {
-  // Of "messages", a list of {"role", "content"}; of "prompt" and "completion" that are such lists;
-  // and, where a template is used, a user's and an assistant's turn for two texts. Learnt are the
-  // assistant's turns, of a pair only those in "completion".
-  std::vector<ChatTurn> turns;
-  // Without a template "prompt" and "completion", two texts, stand here, and `turns` is empty.
-  std::string prompt, completion;
-};
+// Parses a record; NaN and Infinity become null. Fails with INVALID_ARGUMENT if the record is not
+// JSON, with a message like that of TextOfRecord.
+absl::StatusOr<nlohmann::json> ParseRecord(absl::string_view record);
 
-// INVALID_ARGUMENT, as TextOfRecord: it has neither form, nothing in it is learnt, or there are
-// messages and no template for them.
-absl::StatusOr<ChatRecord> ChatOfRecord(absl::string_view record, bool has_template);
+// Returns the kind of a value in words for messages: "a text", "a list", "null", ...
+std::string KindOfValue(const nlohmann::json& value);
 
-// Whether `text` is a whole JSON object.
+// Returns the first few keys of an object, quoted, for messages.
+std::string KeysOf(const nlohmann::json& record);
+
+// Returns true if `text` is a whole JSON object.
 bool IsJsonObject(absl::string_view text);
 
-// Where the element of an array ends that begins at `at`: the place of the comma or bracket behind
-// it; npos: `text` ends before.
+// Returns the end of the array's element that begins at offset `at`, which is the offset of the
+// next comma or bracket after it; npos if `text` ends before that.
 size_t EndOfElement(absl::string_view text, size_t at);
 
 }  // namespace atolld

@@ -11,7 +11,7 @@ constexpr uint32_t kNobody = 0xffffffff;
 
 uint64_t KeyOfPair(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-// A token of the word so far, in a list by position of its first symbol.
+// A token of the word so far, in a list ordered by the position of its first symbol.
 struct Symbol {
   uint32_t token;
   uint32_t before, after;  // kNobody: the end

@@ -1,6 +1,7 @@
-// Byte-pair merges: a word's tokens join, again and again, the adjacent pair of the lowest rank
-// and the leftmost of equals, until no pair has one (Sennrich et al. 2016, arXiv:1508.07909).
-// Immutable once all pairs are there; any thread.
+// Byte-pair merges: of all pairs of adjacent tokens in a word, the pair with the lowest rank (the
+// leftmost such pair) is joined, and this is repeated until no pair has a rank (Sennrich et al.
+// 2016, arXiv:1508.07909). After all pairs have been added it is immutable, and may be used from
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,11 @@ namespace atolld {
 
 class PairMerges {
  public:
-  // The next rank: `left` and `right` become `joined`. Of a pair that comes again the later rank
-  // counts, as in Hugging Face's table.
+  // Adds the pair `left`, `right`, which is joined to `joined`, with the next rank. If a pair is
+  // added twice, its later rank counts, as in Hugging Face's table.
   void Add(uint32_t left, uint32_t right, uint32_t joined);
 
-  // Appends what becomes of a word's first tokens, in O(n log n).
+  // Joins the initial tokens of a word and appends the result to `out`. Takes time O(n log n).
   void Join(const std::vector<uint32_t>& tokens, std::vector<uint32_t>* out) const;
 
  private:
@@ -27,7 +28,7 @@ class PairMerges {
 
   const Merge* Find(uint32_t left, uint32_t right) const;
 
-  absl::flat_hash_map<uint64_t, Merge> merges_;  // by left << 32 | right
+  absl::flat_hash_map<uint64_t, Merge> merges_;  // The key is left << 32 | right.
   uint32_t ranks_ = 0;
 };
 

@@ -167,8 +167,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kHeadBytes = 64 + 1 + 20 + 1;
 
-// Pieces that lie one behind the other and are encoded into one file: small files come by the
-// hundred thousand, and each file of ours costs two syncs.
+// Consecutive pieces that are encoded into one file: there may be hundreds of thousands of small
+// files, and each file that we write costs two syncs.
 struct Batch {
   size_t first = 0, end = 0;  // pieces
   uint64_t bytes = 0;
@@ -186,12 +186,13 @@ std::vector<Batch> BatchesOf(const std::vector<TextPiece>& pieces) {
   return batches;
 }
 
-// The first line of a batch's file: of what it was made, and how many bad lines were skipped there.
+// Returns the first line of a batch's file: what it was made from, and how many bad lines were
+// skipped.
 std::string BatchHead(const std::string& key, uint64_t bad_lines) {
   return absl::StrFormat("%s %020d\n", key, bad_lines);
 }
 
-// The file, if it is there and of this key; `tokens` is set to its bytes behind the head.
+// Opens the file if it exists with this key, and sets `tokens` to its bytes after the head.
 absl::optional<MappedFile> OpenBatch(const std::string& path, const std::string& key,
                                      absl::Span<const uint8_t>* tokens, uint64_t* bad_lines) {
   auto file = MappedFile::Open(path);
@@ -286,7 +287,7 @@ class Preparation {
         continue;
       }
       return absl::FailedPreconditionError(absl::StrCat(options_.output, " holds ", name,
-                                                        ", which is none of this preparation's; "
+                                                        ", which is not part of this preparation; "
                                                         "name an empty folder or a new one"));
     }
     RETURN_IF_ERROR(CheckIsSame());
@@ -382,7 +383,10 @@ class Preparation {
       }
     };
     std::vector<std::thread> threads;
-    for (uint32_t i = 1; i < options_.threads; ++i) threads.emplace_back(work);
+    try {
+      for (uint32_t i = 1; i < options_.threads; ++i) threads.emplace_back(work);
+    } catch (const std::system_error&) {  // a limit of threads: those that there are do it all
+    }
     work();
     for (std::thread& thread : threads) thread.join();
     return first_error;

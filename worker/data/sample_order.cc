@@ -12,7 +12,7 @@
 namespace atolld {
 namespace {
 
-// four make a Feistel network a permutation that looks random; two in reserve
+// Four rounds make a Feistel network a permutation that looks random; two are a reserve.
 constexpr int kRounds = 6;
 
 // The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
@@ -75,7 +75,7 @@ uint64_t PassOf(uint64_t seed, uint64_t party, uint64_t version) {
 
 namespace {
 
-// Whole numbers that sum to the cycle, as near to the weights as such can be, none 0.
+// Returns positive whole numbers that sum to the cycle, as close to the weights as possible.
 std::vector<uint64_t> Deal(absl::Span<const double> weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<uint64_t> slots;

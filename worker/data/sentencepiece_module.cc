@@ -17,7 +17,7 @@ using sentencepiece::util::Status;
 
 SentencePieceProcessor& Of(void* model) { return *static_cast<SentencePieceProcessor*>(model); }
 
-// What `call` reports or throws, kept for the thread; null if it is well.
+// Runs `call` and keeps what it reports or throws for the thread; returns null if it succeeded.
 template <typename Call>
 const char* ErrorOf(Call&& call) {
   thread_local std::string error;
@@ -59,7 +59,7 @@ const char* Decode(void* model, const int* tokens, size_t count, void* context,
   return error;
 }
 
-// The model answers for an unknown piece with that of the unknown.
+// For an unknown piece the model returns the id of the unknown token.
 int64_t IdOf(void* model, const char* piece, size_t size) {
   const std::string_view wanted(piece, size);
   int id = -1;

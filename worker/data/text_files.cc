@@ -16,6 +16,7 @@
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "worker/data/chat_record.h"
 #include "worker/data/folder_files.h"
 #include "worker/data/json_record.h"
 #include "worker/data/tokenizer.h"
@@ -39,7 +40,7 @@ absl::Status WrongText(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("data: ", path, " ", what));
 }
 
-// How files begin that hold no text that could be read as it is.
+// How files begin that do not hold text that could be read as it is.
 struct Signature {
   absl::string_view begin;
   const char* what;
@@ -62,7 +63,8 @@ constexpr Signature kSignatures[] = {
     {"\xfe\xff", "is UTF-16; turn it into UTF-8 (iconv -f UTF-16 -t UTF-8)"},
 };
 
-// What Python makes of a Parquet table with pyarrow, of which Debian has no C++ library.
+// Explains how to convert a Parquet table with Python and pyarrow; Debian has no C++ library for
+// it.
 absl::Status WrongParquet(const std::string& path) {
   return WrongText(
       path, absl::StrCat("is a Parquet table; make lines of JSON of it, with pyarrow: python3 -c "
@@ -76,7 +78,7 @@ absl::string_view WithoutSpace(absl::string_view text) {
   return absl::StripLeadingAsciiWhitespace(absl::StripPrefix(text, kMark));
 }
 
-// What the head of a file says that it is called .json.
+// Returns the form of a file named .json, from the beginning of its content.
 absl::StatusOr<TextForm> FormOfJson(const std::string& path, absl::string_view head) {
   const absl::string_view text = WithoutSpace(head);
   if (absl::StartsWith(text, "[")) return TextForm::kArray;
@@ -92,7 +94,7 @@ absl::StatusOr<TextForm> FormOfJson(const std::string& path, absl::string_view h
                    "them, or set [data] kind (--kind) to \"plain\" to train on it as it is");
 }
 
-// Prose is never what has the form of something else.
+// Refuses as prose what has the form of something else.
 absl::Status CheckIsProse(const std::string& path, absl::string_view name, absl::string_view head) {
   for (const char* table : {".csv", ".tsv"}) {
     if (!absl::EndsWithIgnoreCase(name, table)) continue;
@@ -122,7 +124,7 @@ std::string HeadOf(const std::string& path) {
   return head;
 }
 
-// `name` is what the file would be called were it not compressed.
+// `name` is the file's name without the ending of its compression.
 absl::StatusOr<TextForm> FormOf(const std::string& path, absl::string_view name,
                                 absl::string_view head, const TextOptions& options) {
   if (absl::StartsWith(head, "PAR1")) return WrongParquet(path);
@@ -142,7 +144,7 @@ absl::StatusOr<TextForm> FormOf(const std::string& path, absl::string_view name,
   return TextForm::kProse;
 }
 
-// Prose that is trained on as it is and has what its owner may not want there.
+// Notes about prose that is trained on unchanged and contains what its owner may not want.
 class OddProse {
  public:
   void Look(const std::string& path, absl::string_view head) {
@@ -158,7 +160,7 @@ class OddProse {
     }
     if (carriage_returns_.files > 0) {
       notes->push_back(absl::StrCat(carriage_returns_.Begin("has", "have"),
-                                    " lines that end in CR LF, which are trained on so; "
+                                    " lines that end in CR LF, which are trained on as they are; "
                                     "sed -i 's/\\r$//' makes them end in LF"));
     }
   }
@@ -182,7 +184,7 @@ class OddProse {
 
 bool IsLetter(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)); }
 
-// Where the piece of prose or of lines that is to end at `wanted` or later ends.
+// Returns where the piece of prose or of lines that should end at `wanted` or later ends.
 uint64_t CutAfter(absl::string_view text, uint64_t wanted, bool lines, bool spaces) {
   if (wanted >= text.size()) return text.size();
   const uint64_t end = lines ? text.size() : std::min<uint64_t>(text.size(), wanted + kSearch);
@@ -199,8 +201,8 @@ uint64_t CutAfter(absl::string_view text, uint64_t wanted, bool lines, bool spac
   return at;
 }
 
-// Where an array's piece that begins at `first`, with an element or with the array, ends: behind
-// the comma of the last element that begins before `wanted`.
+// Returns where the piece of an array that begins at `first`, with an element or with the array,
+// ends: after the comma of the last element that begins before `wanted`.
 uint64_t CutArray(absl::string_view text, uint64_t first, uint64_t wanted) {
   size_t at = first == 0 ? text.find('[') + 1 : first;
   while (at < wanted) {
@@ -211,7 +213,21 @@ uint64_t CutArray(absl::string_view text, uint64_t first, uint64_t wanted) {
   return at;
 }
 
-// One piece of a file of records, read.
+// Returns what a text that continues with `rest`, and is not UTF-8, may be, and how to convert it
+// to UTF-8. Latin-1 has no characters at 0x80 to 0x9f, and cp1252 has all but five there.
+std::string WhatIfNotUtf8(absl::string_view rest) {
+  constexpr size_t kLook = size_t{1} << 16;
+  bool windows = false;
+  for (const char c : rest.substr(0, kLook)) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte == 0x81 || byte == 0x8d || byte == 0x8f || byte == 0x90 || byte == 0x9d) return "";
+    windows = windows || (byte >= 0x80 && byte < 0xa0);
+  }
+  return windows ? "; if it is Windows-1252 (cp1252), iconv -f CP1252 -t UTF-8 turns it into UTF-8"
+                 : "; if it is Latin-1, iconv -f LATIN1 -t UTF-8 turns it into UTF-8";
+}
+
+// Reads one piece of a file of records.
 class RecordReader {
  public:
   RecordReader(const TextFile& file, absl::string_view text, const TextOptions& options,
@@ -247,7 +263,7 @@ class RecordReader {
       at = stop + 1;
       if (text_[stop] == ',') continue;
       if (absl::StripAsciiWhitespace(text_.substr(at)).empty()) return absl::OkStatus();
-      return WrongText(file_.path, absl::StrCat("goes on behind its array at byte ", at));
+      return WrongText(file_.path, absl::StrCat("continues after its array at byte ", at));
     }
     return absl::OkStatus();
   }
@@ -262,7 +278,8 @@ class RecordReader {
 
   absl::StatusOr<std::string> Read(absl::string_view record) const {
     if (const size_t bad = FindInvalidUtf8(BytesOf(record)); bad != record.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("is not UTF-8 at its byte ", bad + 1));
+      return absl::InvalidArgumentError(
+          absl::StrCat("is not UTF-8 at its byte ", bad + 1, WhatIfNotUtf8(record.substr(bad))));
     }
     if (!chat_) return TextOfRecord(record, field_);
     RETURN_IF_ERROR(ChatOfRecord(record, has_template_).status());
@@ -298,8 +315,7 @@ class RecordReader {
 absl::Status CheckProse(const TextFile& file, const TextPiece& piece, absl::string_view text) {
   if (const size_t bad = FindInvalidUtf8(BytesOf(text)); bad != text.size()) {
     return WrongText(file.path, absl::StrCat("is not UTF-8 at byte ", piece.first + bad,
-                                             "; if it is Latin-1, iconv -f LATIN1 -t UTF-8 turns "
-                                             "it into UTF-8"));
+                                             WhatIfNotUtf8(text.substr(bad))));
   }
   const size_t null = text.find('\0');
   if (null == absl::string_view::npos) return absl::OkStatus();
@@ -326,7 +342,8 @@ std::string BadLines::Describe() const {
 
 namespace {
 
-// What a file holds, and how it begins; a compressed one is unpacked behind those before it.
+// Adds a file with its form and size; a compressed one is unpacked after the previous ones. Returns
+// how its text begins.
 absl::StatusOr<std::string> OpenTextFile(const TextOptions& options,
                                          std::shared_ptr<UnpackedText>* unpacked, TextFile* file) {
   struct stat info;

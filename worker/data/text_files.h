@@ -1,11 +1,14 @@
-// The text that data is made of: files, cut into pieces that can be encoded on their own.
+// The files of text from which data is made, and their division into pieces that can be encoded
+// independently.
 //
-// A file is prose, one document; or lines of JSON, a document each; or a JSON array with a document
-// an element. Names and content say which (.jsonl, .ndjson and .json are JSON; so are all where a
-// field is named). What is neither, a table for instance, is refused by name rather than taken for
-// prose. Text that is compressed with gzip or zstd is what it holds, and unpacked once. Where the
-// pieces are cut depends on the text alone, so that any number of threads gives the same tokens.
-// Files are opened when they are read, so that there may be any number of them. Any thread.
+// A file has one of three forms: prose, which is one document; lines of JSON, each of which is a
+// document; or a JSON array, each element of which is a document. The form is recognised by the
+// file's name and content. Files with the endings .jsonl, .ndjson and .json are JSON; if the
+// options name a field, all files are. A file of another form, such as a table, is refused rather
+// than read as prose. Text compressed with gzip or zstd is unpacked once. The places at which text
+// is cut depend only on the text, so the tokens do not depend on the number of threads. A file is
+// opened only when it is read, so there may be any number of files. The functions may be called
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,30 +32,33 @@ struct TextFile {
   std::string path;
   uint64_t size = 0;
   TextForm form = TextForm::kProse;
-  std::shared_ptr<const UnpackedText> unpacked;  // where it was compressed: all such files together
-  uint64_t unpacked_at = 0;                      // its first byte there
+  // The unpacked content of all compressed files; null if this file is not compressed.
+  std::shared_ptr<const UnpackedText> unpacked;
+  uint64_t unpacked_at = 0;  // The offset of this file's content in `unpacked`.
 };
 
 struct TextOptions {
-  // "jsonl": all is JSON; "chat": all is JSON, and records are conversations; "plain": all is
-  // prose, whatever it is called.
+  // "jsonl" means that every file is JSON; "chat" that every file is JSON and its records are
+  // conversations; "plain" that every file is prose, whatever its name; "text" that names and
+  // content decide.
   std::string kind = "text";
-  std::string field;  // of JSON; empty: "text"
+  std::string field;  // The field of JSON records that has the text; if empty, "text".
   bool skip_bad_lines = false;
-  bool has_template = false;  // of conversations: ChatOfRecord
+  bool has_template = false;  // For conversations; see ChatOfRecord.
 };
 
 struct TextFiles {
   std::vector<TextFile> files;
-  uint64_t bytes = 0;              // of them all
-  std::vector<std::string> notes;  // what was left out, a sentence each
+  uint64_t bytes = 0;              // The number of bytes in all files.
+  std::vector<std::string> notes;  // A sentence for each kind of entry that was left out.
 };
 
-// NOT_FOUND: no such path. INVALID_ARGUMENT: a folder without files, nothing in any of them, or a
-// file that is no text of a form that is known here. Otherwise as ListDataFolder.
+// Fails with NOT_FOUND if the path does not exist; with INVALID_ARGUMENT if a folder has no files,
+// all files are empty, or a file is not text of a known form; and with the errors of
+// ListDataFolder.
 absl::StatusOr<TextFiles> OpenTextFiles(const std::string& path, const TextOptions& options);
 
-// A file's bytes, as long as this lives.
+// The bytes of a file, which are valid as long as this object exists.
 class MappedText {
  public:
   absl::Span<const uint8_t> bytes() const { return bytes_; }
@@ -65,47 +71,51 @@ class MappedText {
   absl::Span<const uint8_t> bytes_;
 };
 
-// FAILED_PRECONDITION: it has not the size any more that it had.
+// Maps a file. Fails with FAILED_PRECONDITION if the file's size has changed.
 absl::StatusOr<MappedText> MapText(const TextFile& file);
 
 struct TextPiece {
   size_t file = 0;
-  uint64_t first = 0;  // byte of the file
+  uint64_t first = 0;  // The offset of the piece in the file.
   uint64_t size = 0;
 };
 
 inline constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 
-// Cuts every file into pieces of `piece_bytes` or a little more, where `tokenizer` lets it.
+// Cuts every file into pieces of `piece_bytes` or slightly more, at places where `tokenizer` allows
+// it.
 absl::StatusOr<std::vector<TextPiece>> CutText(const std::vector<TextFile>& files,
                                                const Tokenizer& tokenizer,
                                                uint64_t piece_bytes = kPieceBytes);
 
-// Lines that hold no text, left out where the options say so.
+// The lines without valid text, which are skipped if the options say so.
 struct BadLines {
   uint64_t count = 0;
-  std::vector<std::string> first;  // the first few, each with its place and what is wrong with it
-  bool text_seen = false;          // a document that is not empty
+  // Descriptions of the first few bad lines, each with its place and error.
+  std::vector<std::string> first;
+  bool text_seen = false;  // True once a document that is not empty has been read.
 
   void Add(const BadLines& more);
-  // "12 bad lines were skipped: ...".
+  // Returns a sentence, for example "12 bad lines were skipped: ...".
   std::string Describe() const;
 };
 
-// The characters of a piece's documents, each document whole or, of prose, the piece's part.
-// INVALID_ARGUMENT, with file and line or byte: not UTF-8; a record that is no JSON object or has
-// no text in the field. Where bad lines are skipped these are counted in `bad`.
+// Calls `take` with the text of each document of a piece: the whole document, or for prose the part
+// of it that is in the piece. Fails with INVALID_ARGUMENT if the text is not UTF-8, or if a record
+// is not a JSON object or has no text in the field; the message names the file and the line or
+// byte. If the options say that bad lines are skipped, they are counted in `bad` instead.
 absl::Status ForEachDocument(const TextFile& file, const TextPiece& piece,
                              const TextOptions& options, BadLines* bad,
                              const std::function<absl::Status(absl::string_view)>& take);
 
-// Appends a piece's tokens. Before a document, the run's first apart, stands the tokenizer's
-// separator.
+// Appends the tokens of a piece. The tokenizer's separator precedes every document except the first
+// document of the whole data.
 absl::Status EncodePiece(const std::vector<TextFile>& files, const TextPiece& piece,
                          const TextOptions& options, const Tokenizer& tokenizer, Encoder& encoder,
                          BadLines* bad, std::vector<uint32_t>* out);
 
-// The distinct characters of all documents and of the newline between them, ascending.
+// Returns the distinct characters of all documents and of the newline between them, in ascending
+// order.
 absl::StatusOr<std::vector<uint32_t>> CharactersOf(const std::vector<TextFile>& files,
                                                    const TextOptions& options);
 

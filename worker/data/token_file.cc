@@ -119,7 +119,7 @@ absl::Status WrongTokens(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("data: ", path, what));
 }
 
-// The tokens from byte `first` on; there must be some, and whole ones.
+// Returns the tokens from byte `first` on; there must be at least one, and only whole ones.
 absl::StatusOr<TokenFile> TokensFrom(const std::string& path, MappedFile file, size_t first,
                                      uint32_t width) {
   TokenFile out;
@@ -134,7 +134,7 @@ absl::StatusOr<TokenFile> TokensFrom(const std::string& path, MappedFile file, s
   return out;
 }
 
-// A header that says another width than the user does.
+// Fails if the header names another width than the user.
 absl::Status CheckWidth(const std::string& path, uint32_t header, uint32_t said) {
   if (said == 0 || said == header) return absl::OkStatus();
   return WrongTokens(path, absl::StrCat(" has ids of ", Counted(header, "byte"),
@@ -164,7 +164,7 @@ absl::StatusOr<TokenFile> OpenLlmc(const std::string& path, MappedFile file, uin
   return out;
 }
 
-// The text behind `'key':` in a .npy header, without spaces.
+// Returns the text after `'key':` in a .npy header, without spaces.
 absl::string_view NpyField(absl::string_view header, absl::string_view key) {
   const size_t at = header.find(absl::StrCat("'", key, "':"));
   if (at == absl::string_view::npos) return "";
@@ -225,8 +225,9 @@ namespace {
 constexpr char kNumpyMagic[] = "\x93NUMPY";
 constexpr uint64_t kMostOf16Bits = 65536;
 
-// What ids of 4 or 8 bytes look like when they are read as of 2: behind each stand its high parts,
-// which are 0 or, of vocabularies up to 2^21, nearly so. 0: they do not look so.
+// Returns the width that ids of 4 or 8 bytes seem to have when they are read as ids of 2: each is
+// followed by its high parts, which are 0 or, with vocabularies up to 2^21, nearly 0. Returns 0 if
+// they do not look like that.
 uint32_t WidthByLook(const TokenSpan& ids) {
   constexpr uint64_t kLook = 65536, kFewest = 16;
   constexpr int64_t kHighest = 32, kLow = 256;

@@ -1,10 +1,11 @@
-// Token ids as they lie in memory and in files, and the files of them that other programs write:
-// what their headers say, checked.
+// Token ids in memory and in files. Files of other programs can be read, and their headers are
+// checked:
 //
-//   nanoGPT's .bin    bare ids, usually uint16; they do not say how wide they are
-//   llm.c's .bin      256 int32 of header: magic 20240520 (uint16 behind) or 20240801 (uint32),
-//                     version 1 (or 7, of the second), number of tokens; then the ids
-//   NumPy's .npy      one dimension of u1, u2, u4, i4, u8 or i8, little-endian
+//   nanoGPT's .bin    ids without a header, usually uint16; the file does not contain their width
+//   llm.c's .bin      a header of 256 int32, then the ids. The header has a magic number
+//                     (20240520 for uint16 ids, 20240801 for uint32 ids), the version (1, or
+//                     also 7 for uint32 ids) and the number of tokens.
+//   NumPy's .npy      an array with one dimension, of type u1, u2, u4, i4, u8 or i8, little-endian
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,16 @@
 
 namespace atolld {
 
-// A row of token ids: little-endian, 1, 2, 4 or 8 bytes each, at any alignment, in one part or in
-// several that follow each other. Borrows; immutable but for Append; any thread.
+// A row of little-endian token ids of 1, 2, 4 or 8 bytes each, at any alignment, stored in one or
+// more consecutive parts. Does not own the bytes. Immutable except for Append. May be used from any
+// thread.
 class TokenSpan {
  public:
   TokenSpan() = default;
-  // `width` is 1, 2, 4 or 8 and divides bytes.size().
+  // `width` is 1, 2, 4 or 8, and divides bytes.size().
   TokenSpan(absl::Span<const uint8_t> bytes, uint32_t width);
 
-  // `more` has this one's width, or this one is empty.
+  // Appends the ids of `more`, which must have the same width unless this row is empty.
   void Append(const TokenSpan& more);
 
   uint64_t size() const { return size_; }
@@ -35,14 +37,14 @@ class TokenSpan {
   TokenSpan First(uint64_t count) const { return Cut(0, count); }
   TokenSpan From(uint64_t first) const { return Cut(first, size_ - first); }
 
-  // Fills `out` with the tokens from `first` on; they must be there.
+  // Fills `out` with the tokens that begin at index `first`. The row must have enough tokens.
   void Read(uint64_t first, absl::Span<int64_t> out) const;
 
-  // The index of the first id that is `limit` or more; size() if there is none. A negative id of a
-  // signed file reads as a huge one.
+  // Returns the index of the first id that is at least `limit`, or size() if there is none. A
+  // negative id of a signed type is read as a very large id.
   uint64_t FindAtLeast(uint64_t limit) const;
 
-  // The largest id; 0 of none.
+  // Returns the largest id; 0 if there are no tokens.
   uint64_t Largest() const;
 
   uint64_t at(uint64_t index) const;
@@ -51,12 +53,12 @@ class TokenSpan {
   TokenSpan Cut(uint64_t first, uint64_t count) const;
 
   std::vector<absl::Span<const uint8_t>> parts_;
-  std::vector<uint64_t> ends_;  // of each part, in tokens from the row's begin
+  std::vector<uint64_t> ends_;  // The end of each part, in tokens from the row's start.
   uint64_t size_ = 0;
   uint32_t width_ = 1;
 };
 
-// How many of `tokens` train; the tail validates.
+// Returns how many of `tokens` tokens are for training; the rest at the end is for validation.
 inline uint64_t TrainTokens(uint64_t tokens, double validation_fraction) {
   return static_cast<uint64_t>(static_cast<double>(tokens) * (1.0 - validation_fraction));
 }
@@ -67,24 +69,29 @@ struct TokenFile {
 };
 
 struct TokenFileOptions {
-  uint32_t width = 0;       // bytes of a bare id; 0: 2, if the file and the vocabulary allow it
-  uint64_t vocabulary = 0;  // of the model; 0: not known
+  // The number of bytes of an id in a file without a header; 0 means 2, if the file and the
+  // vocabulary allow it.
+  uint32_t width = 0;
+  uint64_t vocabulary = 0;  // The size of the model's vocabulary; 0 means unknown.
 };
 
-// Which of them it is, the name's ending (.npy) and the magic number say. INVALID_ARGUMENT, with
-// file and byte: a header that is none, a length that is not a whole number of tokens or not what
-// the header says, no token at all; bare ids of no named width that a vocabulary above 65,536 or
-// their own look says are not of 16 bits.
+// Opens a file, whose format is recognised by the ending of its name (.npy) and by its magic
+// number. Fails with INVALID_ARGUMENT if the header is malformed, the length is not a whole number
+// of tokens or differs from the header, or there are no tokens; the message names the file and the
+// byte. Also fails if the file has no header, `width` is 0 and the ids cannot have 16 bits, because
+// the vocabulary is above 65,536 or because of the values in the file.
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path,
                                         const TokenFileOptions& options = {});
 
-// A file of bare ids. INVALID_ARGUMENT: its length is not a whole number of them.
+// Opens a file of ids without a header. Fails with INVALID_ARGUMENT if its length is not a whole
+// number of ids.
 absl::StatusOr<TokenFile> OpenBareTokens(const std::string& path, uint32_t width);
 
-// INVALID_ARGUMENT, with file and byte: an id is not below `vocabulary`.
+// Fails with INVALID_ARGUMENT if an id is not below `vocabulary`; the message names the file and
+// the byte.
 absl::Status CheckIds(const std::string& path, const TokenFile& file, uint64_t vocabulary);
 
-// Appends each id as `width` little-endian bytes; all must fit.
+// Appends each id as `width` little-endian bytes. Every id must fit into this width.
 void AppendTokens(const std::vector<uint32_t>& tokens, uint32_t width, std::string* out);
 
 }  // namespace atolld

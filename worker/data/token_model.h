@@ -1,7 +1,7 @@
-// The model of a tokenizer.json: the vocabulary, and which of its tokens a word becomes.
+// The model of a tokenizer.json: its vocabulary, and the encoding of a word.
 //
 // The law: the ids are those of Hugging Face's tokenizers (0.23, src/models) for the same word.
-// Immutable; any thread.
+// Immutable. May be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@
 
 namespace atolld {
 
-inline constexpr uint64_t kMostIds = uint64_t{1} << 24;  // far above any vocabulary
+// The most ids that are accepted, far above any vocabulary.
+inline constexpr uint64_t kMostIds = uint64_t{1} << 24;
 
-// The tokens as the file writes them.
+// The tokens in the form in which the file writes them.
 struct TokenTable {
-  std::vector<std::string> of_id;  // empty: no such token
+  std::vector<std::string> of_id;  // The text of each id; empty if there is no token with this id.
   absl::flat_hash_map<std::string, uint32_t> id_of;
 
   absl::optional<uint32_t> IdOf(const std::string& token) const;
@@ -29,20 +30,21 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
 
-  // "bpe" or "unigram".
+  // Returns "bpe" or "unigram".
   virtual std::string kind() const = 0;
 
   const TokenTable& table() const { return table_; }
 
-  // The length of a first part of `word`, which is not empty, whose tokens do not depend on the
-  // rest, nor those of the rest on it.
+  // Returns the length of a first part of `word` that can be encoded separately from the rest with
+  // the same result. `word` must not be empty.
   virtual size_t EndOfPart(absl::string_view word) const { return word.size(); }
 
-  // Appends the tokens of a word. INVALID_ARGUMENT: it holds what the model has no token for, and
-  // the model has no token for that.
+  // Appends the tokens of a word. Fails with INVALID_ARGUMENT if the model has no token for a part
+  // of the word and has no unknown token.
   virtual absl::Status Encode(absl::string_view word, std::vector<uint32_t>* out) const = 0;
 
-  // Appends the token of a byte that belongs to no UTF-8. INVALID_ARGUMENT: there is none.
+  // Appends the token of a byte that is not part of valid UTF-8. Fails with INVALID_ARGUMENT if the
+  // model has no such token.
   virtual absl::Status EncodeByte(uint8_t byte, std::vector<uint32_t>* out) const = 0;
 
  protected:

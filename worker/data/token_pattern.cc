@@ -35,7 +35,7 @@ std::string MessageOfPcre(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-// Writes a pattern of Oniguruma's as one of PCRE2's.
+// Translates one of Oniguruma's patterns into one of PCRE2's.
 class PatternWriter {
  public:
   explicit PatternWriter(absl::string_view pattern) : in_(pattern) {}

@@ -1,9 +1,10 @@
-// The patterns of tokenizer.json, as Oniguruma reads them, found by PCRE2: it has Unicode's
-// properties, lookahead and a JIT.
+// Matches the patterns of a tokenizer.json. They are written for the library Oniguruma, but matched
+// with PCRE2, which has Unicode properties, lookahead and a JIT compiler.
 //
-// The law: a pattern means here what it means to Oniguruma with Ruby's syntax, which Hugging Face
-// uses (^ and $ know lines, \h is a hex digit, classes nest, \s is White_Space), or it is refused.
-// Immutable; any thread, each with a Scratch of its own.
+// The law: a pattern has the same meaning as in Oniguruma with Ruby's syntax, which Hugging Face
+// uses (^ and $ match at lines, \h is a hex digit, classes nest, \s is White_Space); a pattern for
+// which this is not possible is refused. Immutable. May be used from any thread, each with a
+// Scratch of its own.
 #pragma once
 
 #include <cstddef>
@@ -18,46 +19,48 @@ namespace atolld {
 
 class TokenPattern {
  public:
-  // INVALID_ARGUMENT quotes the pattern and says what of it is not understood.
+  // Fails with INVALID_ARGUMENT if a part of the pattern is not supported; the message quotes the
+  // pattern and names the part.
   static absl::StatusOr<TokenPattern> OfRegex(const std::string& regex);
 
-  // Matches `text`, which is not empty, alone.
+  // Returns a pattern that matches `text` literally. `text` must not be empty.
   static TokenPattern OfText(std::string text);
 
-  // The working memory of one thread's searches, for one pattern.
+  // The working memory of one thread's searches for one pattern.
   class Scratch {
    public:
     explicit Scratch(const TokenPattern& pattern);
 
    private:
     friend class TokenPattern;
-    std::unique_ptr<void, void (*)(void*)> match_;  // PCRE2's
+    std::unique_ptr<void, void (*)(void*)> match_;  // PCRE2's match data.
   };
 
-  // The search through one text: matches in order, none within another.
+  // The state of a search through one text, which finds matches in order and without overlap.
   struct Search {
     explicit Search(absl::string_view searched) : text(searched) {}
 
-    const absl::string_view text;  // UTF-8
-    size_t first = 0, end = 0;     // of the match
-    absl::Status status;           // INTERNAL: PCRE2 gave up
+    const absl::string_view text;  // The text, in UTF-8.
+    size_t first = 0, end = 0;     // The newest match is [first, end).
+    absl::Status status;           // INTERNAL if PCRE2 has reached one of its limits.
 
    private:
     friend class TokenPattern;
     size_t from_ = 0;
-    size_t last_ = std::string::npos;  // where the match before ended
+    size_t last_ = std::string::npos;  // The end of the previous match.
   };
 
-  // False: there is no other match, or the search's status says why. A match may be empty, as
-  // Oniguruma's iterator gives them: never where the one before ended.
+  // Finds the next match. Returns false if there is none, or if the search failed; search.status
+  // then has the error. Like Oniguruma's iterator, this may find an empty match, but never one at
+  // the end of the previous match.
   bool Next(Search& search, Scratch& scratch) const;
 
  private:
   TokenPattern() : code_(nullptr, nullptr) {}
   bool Find(Search& search, Scratch& scratch) const;
 
-  std::string text_;                             // empty: code_ finds
-  std::unique_ptr<void, void (*)(void*)> code_;  // PCRE2's
+  std::string text_;                             // The literal text; if empty, code_ is used.
+  std::unique_ptr<void, void (*)(void*)> code_;  // PCRE2's code.
 };
 
 }  // namespace atolld

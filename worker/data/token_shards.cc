@@ -17,7 +17,7 @@ namespace {
 
 enum class ShardRole { kNone, kTrain, kValidation, kTest };
 
-// By the words of the name, which are runs of letters.
+// Returns the role by the words of the name, which are runs of letters.
 ShardRole RoleOf(const std::string& path) {
   const std::string name = absl::AsciiStrToLower(std::filesystem::path(path).stem().string()) + "_";
   std::string word;
@@ -42,7 +42,7 @@ struct FolderContent {
   uint64_t others = 0;
 };
 
-// Compressed or not.
+// Returns true for compressed text as well.
 bool IsText(absl::string_view name) {
   const absl::string_view content = UnpackedText::NameOfContent(name);
   return absl::EndsWith(content, ".txt") || absl::EndsWith(content, ".jsonl") ||

@@ -1,9 +1,9 @@
-// Folders of token files as other programs write them: llm.c's and Karpathy's shards
-// ("fineweb_train_000001.bin", "edufineweb_val_000000.npy"), nanoGPT's train.bin and val.bin.
+// Reads folders of token files that other programs have written: the shards of llm.c and Karpathy
+// ("fineweb_train_000001.bin", "edufineweb_val_000000.npy"), and nanoGPT's train.bin and val.bin.
 //
-// The names say the split: files with "train" among their words train, those with "val", "valid",
-// "validation", "dev" or "eval" validate, those with "test" are left out. Where no names do, all
-// files are one row, whose tail validates.
+// The split of a file follows from the words in its name: "train" means training; "val", "valid",
+// "validation", "dev" or "eval" means validation; files with "test" are left out. If no name has
+// one of these words, all files together are one row of tokens, whose end is for validation.
 #pragma once
 
 #include <string>
@@ -14,16 +14,18 @@
 namespace atolld {
 
 struct TokenShards {
-  std::vector<std::string> train;       // in the order of their names
-  std::vector<std::string> validation;  // empty: the tail of `train`
-  std::vector<std::string> notes;       // what was left out, a sentence each
+  std::vector<std::string> train;  // The training files, in the order of their names.
+  // The validation files; if empty, the end of `train` is for validation.
+  std::vector<std::string> validation;
+  std::vector<std::string> notes;  // A sentence for each kind of file that was left out.
 };
 
-// Whether `path` is a folder that holds token files itself, not only in its folders.
-// INVALID_ARGUMENT: it holds text beside them, and no name says which of the two is meant.
+// Returns true if `path` is a folder that has token files directly in it, and not only in
+// subfolders. Fails with INVALID_ARGUMENT if the folder also has text files and the names do not
+// show which of the two is the data.
 absl::StatusOr<bool> HoldsTokenShards(const std::string& path);
 
-// INVALID_ARGUMENT: there is none.
+// Finds the token files of a folder. Fails with INVALID_ARGUMENT if there are none.
 absl::StatusOr<TokenShards> FindTokenShards(const std::string& folder);
 
 }  // namespace atolld

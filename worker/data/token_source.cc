@@ -14,6 +14,7 @@
 #include "compression/base/words.h"
 #include "worker/base/file_io.h"
 #include "worker/data/prepare.h"
+#include "worker/data/recurrence.h"
 #include "worker/data/text_files.h"
 #include "worker/data/token_file.h"
 #include "worker/data/token_shards.h"
@@ -32,7 +33,7 @@ std::string In(const std::string& folder, absl::string_view name) {
   return absl::StrCat(folder, "/", name);
 }
 
-// What a path of kind "text" holds.
+// Returns what a path of kind "text" holds.
 absl::StatusOr<std::string> KindOf(const std::string& path) {
   if (Exists(In(path, kDataFile)) && Exists(In(path, kTrainFile))) return std::string("prepared");
   if (absl::EndsWith(path, ".bin")) return std::string("bin");
@@ -45,7 +46,7 @@ TextOptions TextOf(const TokenSource::Options& options) {
   return {options.kind, options.field, options.skip_bad_lines, !options.chat.template_name.empty()};
 }
 
-// Of data that is one token again and again; empty: it is not.
+// Returns a note if the data is one token repeated; empty otherwise.
 std::string NoteOfOneToken(const TokenSpan& train) {
   constexpr uint64_t kTogether = 4096;
   int64_t token = 0;
@@ -69,7 +70,7 @@ absl::Status CheckVocabulary(const std::string& path, uint64_t tokenizer, uint64
   if (tokenizer <= model) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("data: ", path, " has a vocabulary of ", Counted(tokenizer, "token"),
-                   "; the model's has ", model, ": say [model] vocabulary where the run is made"));
+                   "; the model's has ", model, ": set [model] vocabulary where the run is made"));
 }
 
 }  // namespace
@@ -99,6 +100,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const std::string
                      "\" is not known; known: text, plain, jsonl, chat, bin, npy, prepared"));
   }
   source->kind_ = kind;
+  source->NoteRecurring();
   if (!options.named) return source;
   if (source->digest_.empty()) source->Name(options);
   if (const std::string same = NoteOfOneToken(source->train_); !same.empty()) {
@@ -138,6 +140,21 @@ absl::Status TokenSource::TakeTokenizer(const std::string& name, const Options& 
   if (tokenizer_ != nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(name, options.end_of_text));
   return absl::OkStatus();
+}
+
+void TokenSource::NoteRecurring() {
+  constexpr uint64_t kTokens = 64, kCharacters = 256;  // some two sentences
+  const bool characters =
+      tokenizer_ != nullptr && (tokenizer_->kind() == "bytes" || tokenizer_->kind() == "chars");
+  const uint64_t length = characters ? kCharacters : kTokens;
+  const std::string note =
+      kind_ == "chat"
+          ? NoteOfRecurring(FindRecurring(train_, train_marks_, validation_, validation_marks_),
+                            "conversation", "conversations")
+          : NoteOfRecurring(FindRecurring(train_, validation_, length),
+                            absl::StrCat("piece of ", length, " tokens"),
+                            absl::StrCat("pieces of ", length, " tokens"));
+  if (!note.empty()) notes_.push_back(note);
 }
 
 void TokenSource::Name(const Options& options) {
@@ -211,6 +228,7 @@ absl::Status TokenSource::OpenChat(const std::string& path, const Options& optio
                                                    bad.count > 0 ? ": " : "",
                                                    bad.count > 0 ? bad.Describe() : ""));
   }
+  for (const std::string& note : encoder.notes()) notes_.push_back(note);
   const auto& learnt = encoder.marks().learnt;
   notes_.push_back(absl::StrCat(Counted(conversations, "conversation"), "; ",
                                 std::count(learnt.begin(), learnt.end(), true), " of ",
@@ -219,7 +237,7 @@ absl::Status TokenSource::OpenChat(const std::string& path, const Options& optio
   return SplitChat(encoder.marks(), encoder.width(), options);
 }
 
-// No conversation is divided; the last ones validate.
+// Conversations are not divided; the last ones validate.
 absl::Status TokenSource::SplitChat(const TokenMarks& marks, uint32_t width,
                                     const Options& options) {
   const size_t all = marks.conversations();
@@ -298,8 +316,40 @@ absl::Status TokenSource::OpenTokens(const std::string& path, const Options& opt
       ", the validation files of ", validation_.width()));
 }
 
+namespace {
+
+// A tokenizer that is named together with a prepared folder must be the folder's. "bytes", which a
+// config says by default, and a run's bare "file" name no tokenizer.
+absl::Status CheckPreparedBy(const std::string& path, const PreparedInfo& info,
+                             const TokenSource::Options& options) {
+  std::string digest;
+  if (options.ready != nullptr) {
+    digest = options.ready->digest();
+  } else if (options.tokenizer == "chars") {
+    if (info.tokenizer == "chars") return absl::OkStatus();
+  } else if (options.tokenizer == "bytes" || options.tokenizer == "file") {
+    return absl::OkStatus();
+  } else {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> named, LoadTokenizer(options.tokenizer));
+    digest = named->digest();
+  }
+  if (digest == info.tokenizer_digest) return absl::OkStatus();
+  const auto shown = [](absl::string_view name, const std::string& sha) {
+    return absl::StrCat("\"", name, "\"", sha.empty() ? "" : ", SHA-256 ",
+                        absl::BytesToHexString(sha));
+  };
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data: ", path, " was prepared with tokenizer ", shown(info.tokenizer, info.tokenizer_digest),
+      "; the one that is named ([data] tokenizer, --tokenizer) is ",
+      shown(options.ready != nullptr ? options.ready->kind() : options.tokenizer, digest),
+      ": leave it out, or prepare the text anew with it"));
+}
+
+}  // namespace
+
 absl::Status TokenSource::OpenPrepared(const std::string& path, const Options& options) {
   ASSIGN_OR_RETURN(const PreparedInfo info, ReadPreparedInfo(path));
+  RETURN_IF_ERROR(CheckPreparedBy(path, info, options));
   const std::string name = TokenizerFileName(info.tokenizer);
   ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(name.empty() ? "bytes" : In(path, name)));
   const auto differs = [&](absl::string_view file, absl::string_view what) {

@@ -1,8 +1,8 @@
-// The tokens of one place: a training split and a validation split.
+// The tokens of one path: a training split and a validation split.
 //
-// What lies there may be text (bytes, or what a tokenizer makes of it), conversations, token files
-// of other programs, or a folder that `atoll data prepare` made; files of tokens are mapped, never
-// read whole. Immutable; any thread.
+// The path may be text (which is used as bytes or encoded by a tokenizer), conversations, token
+// files of other programs, or a folder that `atoll data prepare` has made. Files of tokens are
+// mapped and never read as a whole. Immutable. May be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,55 +22,59 @@ namespace atolld {
 class TokenSource {
  public:
   struct Options {
-    // "text": what is there says what it is, prose where nothing else does. "plain", "jsonl",
-    // "chat", "bin", "npy", "prepared": that and nothing else.
+    // "plain", "jsonl", "chat", "bin", "npy" and "prepared" mean that the data is of this kind.
+    // "text" means that the kind is recognised by the content; it is prose if no other kind fits.
     std::string kind = "text";
-    double validation_fraction = 0.1;  // the tail; where the files are not already split
-    std::string tokenizer = "bytes";   // "bytes", "chars" or a file; of text
-    std::string field;                 // of lines of JSON; empty: "text"
-    std::string end_of_text;           // a token of the tokenizer's; empty: what its files say
-    bool skip_bad_lines = false;       // of JSON
-    ChatOptions chat;                  // of kind "chat"
-    uint32_t width = 0;                // bytes of a bare id; 0: as OpenTokenFile
-    uint64_t vocabulary = 256;         // ids must be below; kAnyVocabulary: not known
-    // What `tokenizer` names, where it has been read already; null: it is read.
+    // The share of the tokens, at the end, that is for validation. Ignored if the files are already
+    // split.
+    double validation_fraction = 0.1;
+    // The tokenizer of text: "bytes", "chars" or the path of a tokenizer's file.
+    std::string tokenizer = "bytes";
+    std::string field;  // The field of JSON records that has the text; if empty, "text".
+    // The token between two documents; if empty, the tokenizer's files decide.
+    std::string end_of_text;
+    bool skip_bad_lines = false;  // True if bad lines of JSON are skipped.
+    ChatOptions chat;             // The options for the kind "chat".
+    uint32_t width = 0;           // See TokenFileOptions::width.
+    uint64_t vocabulary = 256;    // Every id must be below it; kAnyVocabulary if it is unknown.
+    // The tokenizer that `tokenizer` names, if it has been loaded already; if null, it is loaded.
     std::shared_ptr<const Tokenizer> ready;
-    bool named = true;  // false: nobody asks for the digest, and nothing is hashed
+    bool named = true;  // If false, no digest is computed.
   };
 
   static constexpr uint64_t kAnyVocabulary = 0xffffffff;
 
-  // NOT_FOUND: no such path. INVALID_ARGUMENT: empty, not of its format, an id that the vocabulary
-  // has not: the message names the file and the byte. DATA_LOSS: a prepared folder's files are not
-  // those that its data.json names.
+  // Fails with NOT_FOUND if the path does not exist; with INVALID_ARGUMENT if the data is empty,
+  // malformed, or has an id outside the vocabulary (the message names the file and the byte); with
+  // DATA_LOSS if the files of a prepared folder do not match its data.json.
   static absl::StatusOr<std::unique_ptr<TokenSource>> Open(const std::string& path,
                                                            const Options& options);
 
-  // Of bytes that are in memory.
+  // Makes a source from a text in memory, whose tokens are its bytes.
   static absl::StatusOr<std::unique_ptr<TokenSource>> FromText(std::string text,
                                                                double validation_fraction);
 
   const TokenSpan& train() const { return train_; }
   const TokenSpan& validation() const { return validation_; }
 
-  // Of conversations: what stands beside these tokens. Null: of anything else, every token counts.
+  // The marks of the tokens of conversations. Null for any other data, in which every token counts.
   const TokenMarks* train_marks() const { return kind_ == "chat" ? &train_marks_ : nullptr; }
   const TokenMarks* validation_marks() const {
     return kind_ == "chat" ? &validation_marks_ : nullptr;
   }
 
-  // What the run calls this data, 32 bytes: of plain bytes the SHA-256 of them all, joining
-  // newlines included. Empty where it is not named.
+  // The digest by which the run identifies this data, 32 bytes. For plain bytes it is the SHA-256
+  // of all bytes, including the newlines between files. Empty if Options::named is false.
   const std::string& digest() const { return digest_; }
 
-  // What was found: a kind of Options.
+  // The kind of the data that was found; see Options::kind.
   const std::string& kind() const { return kind_; }
 
-  // What its owner should know: what was left out or skipped, what stands between two documents. A
-  // sentence each.
+  // Sentences for the data's owner that say what was left out or skipped, and which separator is
+  // between two documents.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // Null: the tokens are of a tokenizer that is not known here.
+  // Null if the tokenizer that made the tokens is not known.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   const std::shared_ptr<const Tokenizer>& shared_tokenizer() const { return tokenizer_; }
 
@@ -86,15 +90,16 @@ class TokenSource {
   absl::Status SplitChat(const TokenMarks& marks, uint32_t width, const Options& options);
   absl::Status Split(const TokenSpan& all, const Options& options);
   absl::Status TakeTokenizer(const std::string& name, const Options& options);
+  void NoteRecurring();
   void Name(const Options& options);
 
   std::string kind_;
-  std::string text_;  // of several files, of lines of JSON, of tokens made here
+  std::string text_;  // The text of several files or of JSON lines, or tokens made by this object.
   std::vector<MappedFile> files_;
-  MappedText mapped_text_;  // of one file that is taken as it is
+  MappedText mapped_text_;  // A file of text whose bytes are the tokens.
   std::shared_ptr<const Tokenizer> tokenizer_;
   TokenSpan train_, validation_;
-  TokenMarks train_marks_, validation_marks_;  // of conversations
+  TokenMarks train_marks_, validation_marks_;  // The marks of conversations.
   std::string digest_;
   std::vector<std::string> notes_;
 };

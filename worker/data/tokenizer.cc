@@ -36,7 +36,7 @@ class ByteTokenizer final : public Tokenizer {
     std::string text;
     for (const uint32_t token : tokens) {
       if (token >= kByteTokens) {
-        return absl::InvalidArgumentError(absl::StrCat("token ", token, " is no byte"));
+        return absl::InvalidArgumentError(absl::StrCat("token ", token, " is not a byte"));
       }
       text.push_back(static_cast<char>(token));
     }
@@ -99,8 +99,8 @@ class CharTokenizer final : public Tokenizer {
     std::string text;
     for (const uint32_t token : tokens) {
       if (token >= characters_.size()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("token ", token, " is none of the ", characters_.size(), " characters"));
+        return absl::InvalidArgumentError(absl::StrCat("token ", token, " is not one of the ",
+                                                       characters_.size(), " characters"));
       }
       AppendUtf8(characters_[token], &text);
     }
@@ -118,7 +118,7 @@ class CharTokenizer final : public Tokenizer {
       const uint32_t id = character < ids_.size() ? ids_[character] : kNoId;
       if (id == kNoId) {
         return absl::InvalidArgumentError(absl::StrFormat(
-            "U+%04X at byte %d is none of the tokenizer's characters", character, i));
+            "U+%04X at byte %d is not one of the tokenizer's characters", character, i));
       }
       out->push_back(id);
       i += length;
@@ -163,7 +163,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseCharTokenizer(const nlohmann::js
   for (const nlohmann::json& one : *list) {
     if (!one.is_number_unsigned() || one.get<uint64_t>() >= kCharacters) {
       return absl::InvalidArgumentError(
-          absl::StrCat("characters[", characters.size(), "] is no code point"));
+          absl::StrCat("characters[", characters.size(), "] is not a code point"));
     }
     characters.push_back(one.get<uint32_t>());
   }

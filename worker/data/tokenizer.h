@@ -1,7 +1,8 @@
-// Text to token ids and back: what a tokenizer is, and those of bytes and of characters.
+// The interface of tokenizers, which turn text into token ids and back, and the tokenizers of bytes
+// and of characters.
 //
-// The law: encoding depends on the text and the tokenizer's file alone. Immutable; any thread. An
-// Encoder keeps what it has learnt of earlier text to be quick, never to decide: one a thread.
+// The law: the tokens depend only on the text and the tokenizer's file. A Tokenizer is immutable
+// and may be used from any thread. An Encoder has a cache, so each thread needs its own Encoder.
 #pragma once
 
 #include <cstdint>
@@ -23,63 +24,70 @@ class Encoder {
  public:
   virtual ~Encoder() = default;
 
-  // Appends the tokens of `text`. INVALID_ARGUMENT: it holds what the tokenizer has no token for;
-  // the message says what, and at which byte of `text`.
+  // Appends the tokens of `text`. Fails with INVALID_ARGUMENT if the tokenizer has no token for a
+  // part of it; the message names the part and its offset in `text`.
   virtual absl::Status Encode(absl::string_view text, std::vector<uint32_t>* out) = 0;
 };
 
-// What stands between two documents.
+// The separator between two documents.
 struct Separator {
-  absl::optional<uint32_t> token;  // none: a newline
-  std::string text;                // the token, as the tokenizer's file writes it
-  std::string said_by;             // "tokenizer_config.json", "end_of_text"; empty: nobody
+  absl::optional<uint32_t> token;  // The separator; if not set, a newline is used.
+  std::string text;                // The token as the tokenizer's file writes it.
+  // The file or option that names the token, for example "tokenizer_config.json" or "end_of_text";
+  // may be empty.
+  std::string said_by;
 };
 
-// "token 1, "[EOS]", as tokenizer_config.json says".
+// Returns a description, for example: token 1, "[EOS]", as tokenizer_config.json says.
 std::string Describe(const Separator& separator);
 
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // "bytes", "chars", "bpe", "unigram" or "sentencepiece".
+  // Returns "bytes", "chars", "bpe", "unigram" or "sentencepiece".
   virtual std::string kind() const = 0;
 
-  // Token ids are below this.
+  // Returns a number above every token id.
   virtual uint32_t vocabulary() const = 0;
 
-  // The token that a model's own file makes the end of a text; most formats do not say it.
+  // Returns the token that the tokenizer's file itself declares as the end of a text; nullopt if it
+  // declares none, as in most formats.
   virtual absl::optional<uint32_t> OwnEndOfText() const { return absl::nullopt; }
 
-  // The token that is written like this; none: there is none, or the kind has no written tokens.
+  // Returns the id of the token that is written as `token`; nullopt if there is none or this kind
+  // has no written tokens.
   virtual absl::optional<uint32_t> IdOf(const std::string& /*token*/) const {
     return absl::nullopt;
   }
 
-  // A token as its file writes it; empty: the kind has no written tokens.
+  // Returns the written form of a token; empty if this kind has no written tokens.
   virtual std::string Written(uint32_t /*token*/) const { return ""; }
 
-  // LoadTokenizer says it, by what lies beside the file. Set before others see the tokenizer.
+  // The separator between documents. LoadTokenizer sets it before the tokenizer is used by several
+  // threads.
   const Separator& separator() const { return separator_; }
   void set_separator(Separator separator) { separator_ = std::move(separator); }
 
-  // What its user should know of how it was found; empty: nothing.
+  // A note for the user about the choice of the tokenizer's file; may be empty.
   const std::string& note() const { return note_; }
   void set_note(std::string note) { note_ = std::move(note); }
 
   virtual std::unique_ptr<Encoder> NewEncoder() const = 0;
 
-  // The bytes of the text. INVALID_ARGUMENT names an id that is not in the vocabulary.
+  // Returns the bytes of the text. Fails with INVALID_ARGUMENT if an id is not in the vocabulary;
+  // the message names it.
   virtual absl::StatusOr<std::string> Decode(absl::Span<const uint32_t> tokens) const = 0;
 
-  // Whether the text may be cut before a space that stands between two ASCII letters, and encoded
-  // piece by piece, without another result; if not, where a piece ends a sentence ends too.
+  // Returns true if a text may be cut before any space between two ASCII letters and encoded piece
+  // by piece with the same result. If it is false, text is cut only at the ends of sentences.
   virtual bool CutsAtSpaces() const { return true; }
 
-  // What LoadTokenizer would read: the bytes of its file; empty for "bytes", which needs none.
+  // The contents of a file from which LoadTokenizer can load this tokenizer; empty for "bytes",
+  // which needs no file.
   const std::string& file() const { return file_; }
 
-  // SHA-256 of file(), 32 bytes; empty for "bytes".
+  // The SHA-256 of file(), 32 bytes; empty for "bytes".
   const std::string& digest() const { return digest_; }
 
  protected:
@@ -92,31 +100,33 @@ class Tokenizer {
   std::string note_;
 };
 
-// A token a byte; ids 0-255.
+// Makes a tokenizer with one token per byte. Its ids are 0 to 255.
 std::unique_ptr<Tokenizer> MakeByteTokenizer();
 
-// A token a Unicode character, numbered in the order of the characters, as nanoGPT's
-// shakespeare_char does. INVALID_ARGUMENT: none, or more than 65536.
+// Makes a tokenizer with one token per Unicode character, numbered in the order of the characters,
+// as in nanoGPT's shakespeare_char. Fails with INVALID_ARGUMENT if there are no characters or more
+// than 65536.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(
     const std::vector<uint32_t>& characters);
 
-// The tokenizer of a prepared folder's characters.json: {"characters": [code points, ascending]}.
+// Makes the tokenizer of characters from a prepared folder's characters.json, which is
+// {"characters": [code points, ascending]}.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseCharTokenizer(const nlohmann::json& json);
 
-// Well-formed UTF-8 (Unicode 15, table 3-7): checked, read, written.
+// Functions that check, read and write well-formed UTF-8 (Unicode 15, table 3-7).
 
-// The offset of the first byte that is not part of well-formed UTF-8; bytes.size() if there is
-// none.
+// Returns the offset of the first byte that is not part of well-formed UTF-8, or bytes.size() if
+// there is none.
 size_t FindInvalidUtf8(absl::Span<const uint8_t> bytes);
 
-// The length of the well-formed sequence that `rest`, which is not empty, begins with; 0 if there
-// is none.
+// Returns the length of the well-formed sequence at the start of `rest`, or 0 if it does not begin
+// with one. `rest` must not be empty.
 size_t Utf8Length(absl::Span<const uint8_t> rest);
 
-// The character of a well-formed sequence.
+// Returns the character of a well-formed sequence.
 uint32_t ReadUtf8(absl::Span<const uint8_t> sequence);
 
-// `character` is a Unicode scalar value.
+// Appends a character, which must be a Unicode scalar value.
 void AppendUtf8(uint32_t character, std::string* out);
 
 }  // namespace atolld

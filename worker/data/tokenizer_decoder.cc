@@ -25,7 +25,7 @@ enum class Turn { kByteLevel, kMetaspace, kByteFallback, kFuse, kReplace, kStrip
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";  // U+FFFD
 
-// The byte of a token "<0x41>"; none: it is no such token.
+// Returns the byte of a token like "<0x41>", or nullopt for any other token.
 absl::optional<char> ByteOfToken(absl::string_view token) {
   uint32_t byte = 0;
   if (token.size() != 6 || !absl::StartsWith(token, "<0x") || token[5] != '>' ||
@@ -35,7 +35,7 @@ absl::optional<char> ByteOfToken(absl::string_view token) {
   return static_cast<char>(byte);
 }
 
-// Runs of bytes are text if they are UTF-8, else a U+FFFD each.
+// Runs of bytes become text if they are UTF-8, and otherwise a U+FFFD for each byte.
 std::vector<std::string> WithBytes(const std::vector<std::string>& tokens) {
   std::vector<std::string> out;
   std::string run;

@@ -1,8 +1,8 @@
-// The decoder of a tokenizer.json: tokens back to text.
+// The decoder of a tokenizer.json: turns tokens back into text.
 //
-// The law: the text is that of Hugging Face's tokenizers (0.23, src/decoders), special tokens kept,
-// but for bytes of a ByteLevel that are no UTF-8: they come back as they are, where Hugging Face
-// writes U+FFFD. Immutable; any thread.
+// The law: the text is that of Hugging Face's tokenizers (0.23, src/decoders) with special tokens
+// kept. There is one exception: bytes of a ByteLevel decoder that are not UTF-8 are returned
+// unchanged, while Hugging Face replaces them by U+FFFD. Immutable. May be used from any thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,21 +16,26 @@ namespace atolld {
 
 class TokenDecoder {
  public:
-  // What is not known is an error of Decode alone: it changes no token. A file that has none gets
-  // that of its pre-tokenizer: a ByteLevel if `byte_level`, else tokens stand with spaces between.
+  // Parses the decoder of a file. An unknown part makes only Decode fail, because it does not
+  // affect the encoding. If `json` is null, returns a decoder that fits the pre-tokenizer: a
+  // ByteLevel decoder if `byte_level` is true, and otherwise one that joins tokens with spaces.
   static TokenDecoder Parse(const nlohmann::json& json, bool byte_level);
 
   TokenDecoder(TokenDecoder&&) noexcept;
   TokenDecoder& operator=(TokenDecoder&&) noexcept;
   ~TokenDecoder();
 
-  // Nothing but a ByteLevel: each token is its bytes, whatever stands around it.
+  // Returns true if the decoder consists only of a ByteLevel, so that each token can be decoded
+  // alone.
   bool is_byte_level() const;
 
-  // INVALID_ARGUMENT names the part that is not known. INTERNAL: PCRE2 gave up.
+  // Returns the text of the tokens, which are given in their written form. Fails with
+  // INVALID_ARGUMENT if a part of the decoder is unknown (the message names it), and with INTERNAL
+  // if PCRE2 has reached one of its limits.
   absl::StatusOr<std::string> Decode(std::vector<std::string> tokens) const;
 
-  // The bytes that a token of a ByteLevel stands for; itself if it is not of that alphabet.
+  // Returns the bytes of a token that is written in GPT-2's alphabet (byte_alphabet.h), or the
+  // token itself if it is not written in it.
   static std::string BytesOf(const std::string& token);
 
  private:

@@ -21,13 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where nothing names it: the first of these that the tokenizer has.
+// Used if no file names it: the first of these that the tokenizer has.
 constexpr const char* kEndsOfText[] = {"<|endoftext|>", "<|end_of_text|>", "</s>",    "<eos>",
                                        "[EOS]",         "<EOS>",           "<|eos|>", "<|im_end|>",
                                        "<end>",         "<|eot_id|>",      "<|end|>"};
 
-// The token that one of the files in `folder` says ends a text; none: it says nothing of this
-// tokenizer's.
+// Returns the token that, according to the files in `folder`, ends a text; nullopt if they do not
+// say it for this tokenizer.
 absl::optional<uint32_t> EndSaidBy(const std::string& path, const Tokenizer& tokenizer) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return absl::nullopt;
@@ -86,7 +86,7 @@ absl::Status SetSeparator(const std::string& spec, const std::string& end_of_tex
   return absl::OkStatus();
 }
 
-// The file that is meant where a folder is named, as a model's is.
+// Returns the tokenizer's file if `spec` is a folder, such as a model's.
 absl::StatusOr<std::string> FileOf(const std::string& spec) {
   std::error_code error;
   if (!fs::is_directory(spec, error)) return spec;
@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ReadTokenizer(const std::string& spec
   return other;
 }
 
-// The first line of a tiktoken file: a token in base64, a space and its rank.
+// Looks at the first line of a tiktoken file: a token in base64, a space and its rank.
 bool IsTiktoken(absl::string_view text) {
   const absl::string_view line = text.substr(0, text.find('\n'));
   const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, ' ');

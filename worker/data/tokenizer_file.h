@@ -1,4 +1,4 @@
-// Tokenizers from files: which kind a file is, it says itself.
+// Loads tokenizers from files. The kind of a tokenizer is recognised by the content of its file.
 #pragma once
 
 #include <memory>
@@ -9,25 +9,29 @@
 
 namespace atolld {
 
-// "bytes", or the path of a file, or of the folder that holds it: Hugging Face's tokenizer.json
-// (docs/tokenizers.md), a SentencePiece model, the characters.json of a prepared folder. Where a
-// tokenizer.json has a part that is not known and a tokenizer.model lies beside it, that one is
-// taken, and its note says so.
+// `spec` is "bytes", or the path of a file or of the folder that holds it: Hugging Face's
+// tokenizer.json (docs/tokenizers.md), a SentencePiece model, or the characters.json of a prepared
+// folder. If a tokenizer.json has an unknown part and a tokenizer.model is in the same folder, the
+// tokenizer.model is used instead, and the tokenizer's note says so.
 //
-// Its separator is the token `end_of_text`, where one is named. Else the one that the files beside
-// it name (tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json, in
-// this order), the model's own, or one that is called as ends of text usually are.
+// The separator is the token `end_of_text` if that is not empty. Otherwise it is the first of the
+// following that exists: the token named by a file in the same folder (tokenizer_config.json,
+// special_tokens_map.json, generation_config.json, config.json, in this order), the end of a text
+// in the tokenizer's file itself, or a token with a name that is common for the end of a text.
 //
-// NOT_FOUND: no such file. INVALID_ARGUMENT: none of these, or with a part that is not known; no
-// token is written like `end_of_text`; the message names the file and the part.
+// Fails with NOT_FOUND if the file does not exist, and with INVALID_ARGUMENT if the file has an
+// unknown kind or an unknown part, or if no token is written as `end_of_text`; the message names
+// the file and the part.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& spec,
                                                          const std::string& end_of_text = "");
 
-// The same of a file that is in memory, alone; `name` is for messages. It has no separator yet.
+// Makes a tokenizer from the contents of one file. `name` is the file's name for messages. The
+// separator of the result is not set.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(const std::string& name,
                                                           std::string file);
 
-// The name under which a prepared folder keeps the file of a tokenizer of this kind; empty: none.
+// Returns the name of the tokenizer's file in a prepared folder, for a tokenizer of this kind;
+// empty if this kind has no file.
 std::string TokenizerFileName(const std::string& kind);
 
 }  // namespace atolld

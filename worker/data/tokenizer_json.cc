@@ -26,12 +26,12 @@
 namespace atolld {
 namespace {
 
-// What an encoder remembers: the words of a language are few and come again. Past the limit it
-// forgets all.
+// How many words an encoder remembers: the words of a language are few and recur. Beyond the limit
+// it forgets all.
 constexpr size_t kRememberedWords = size_t{1} << 18;
 constexpr size_t kLongestRemembered = 48;
 
-// Whether a tokenizer cuts before a space between two letters is tried out on these.
+// Texts with which it is tried whether a tokenizer cuts before a space between two letters.
 constexpr absl::string_view kTrials[] = {
     "the sea is Old", "don't say It's we'LL go x y", "12 ab 3 cd (ef) gh, ij; kl",
     "a B  cD\n eF gH\t\ti j\r\n\r\n  k L", "caf\xc3\xa9 au lait \xe6\x97\xa5 a b <s> c d </s>"};
@@ -84,7 +84,7 @@ class JsonTokenizer final : public Tokenizer {
     for (const uint32_t token : tokens) {
       if (token >= vocabulary_) {
         return absl::InvalidArgumentError(
-            absl::StrCat("token ", token, " is none of the ", vocabulary_));
+            absl::StrCat("token ", token, " is not one of the ", vocabulary_));
       }
       if (!bytes_of_.empty()) {
         text += bytes_of_[token];
@@ -243,7 +243,7 @@ std::unique_ptr<Encoder> JsonTokenizer::NewEncoder() const {
   return std::make_unique<JsonEncoder>(*this);
 }
 
-// As BpeModel::Parse, of a model of either kind.
+// As BpeModel::Parse, for a model of either kind.
 absl::StatusOr<std::unique_ptr<TokenModel>> ParseTokenModel(const nlohmann::json& model,
                                                             bool* bytes) {
   const std::string type = TextPart(model, "type");

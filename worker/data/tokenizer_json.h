@@ -1,6 +1,6 @@
 // The tokenizer of a Hugging Face tokenizer.json: added tokens, normalizer, pre-tokenizer, model
-// and decoder, one behind the other. Special tokens that a post-processor would put around a text
-// are not put there.
+// and decoder, one after another. The special tokens that a post-processor would add around a text
+// are not added.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace atolld {
 
-// `file` is the text that `json` was parsed from. INVALID_ARGUMENT: a part of it would encode
-// otherwise than is known here; the message names the part.
+// `file` is the text from which `json` was parsed. Fails with INVALID_ARGUMENT if `json` has a part
+// that this code does not support; the message names the part.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseJsonTokenizer(const nlohmann::json& json,
                                                               std::string file);
 

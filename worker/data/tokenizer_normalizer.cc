@@ -29,7 +29,7 @@ absl::Span<const uint8_t> BytesIn(absl::string_view text) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
-// The part of `text` that is left without white space at the ends.
+// Returns `text` without white space at the chosen ends.
 absl::string_view Stripped(absl::string_view text, bool left, bool right) {
   while (left && !text.empty()) {
     const auto bytes = BytesIn(text);

@@ -1,7 +1,8 @@
-// The normalizer of a tokenizer.json: what becomes of text before it is cut.
+// The normalizer of a tokenizer.json, which changes a text before it is cut into words.
 //
-// The law: what Hugging Face's tokenizers (0.23, src/normalizers) make of the same text, but for
-// characters that Unicode has changed since their tables. Immutable; any thread.
+// The law: the result is that of Hugging Face's tokenizers (0.23, src/normalizers) for the same
+// text, except for characters whose properties Unicode has changed since the version of Hugging
+// Face's tables. Immutable. May be used from any thread.
 #pragma once
 
 #include <memory>
@@ -16,21 +17,22 @@ namespace atolld {
 
 class TextNormalizer {
  public:
-  // INVALID_ARGUMENT names the part that is not known; null is a normalizer that does nothing.
+  // Parses the normalizer of a file; if `json` is null, returns a normalizer that does nothing.
+  // Fails with INVALID_ARGUMENT if a part is unknown; the message names it.
   static absl::StatusOr<TextNormalizer> Parse(const nlohmann::json& json);
 
   TextNormalizer(TextNormalizer&&) noexcept;
   TextNormalizer& operator=(TextNormalizer&&) noexcept;
   ~TextNormalizer();
 
-  // It changes no text at all.
+  // Returns true if the normalizer never changes a text.
   bool does_nothing() const { return steps_.empty(); }
 
-  // A text's first character, or what became of it, stays the first one. Hugging Face tells by
-  // this which piece is a text's first.
+  // Returns true if nothing is ever inserted before the first character of a text or its
+  // replacement. Hugging Face uses this to decide which piece is the first of a text.
   bool keeps_start() const;
 
-  // `text` is UTF-8. INTERNAL: ICU or PCRE2 gave up.
+  // Normalizes `text`, which must be UTF-8. Fails with INTERNAL if ICU or PCRE2 fails.
   absl::Status Apply(std::string* text) const;
 
  private:

@@ -21,8 +21,8 @@
 namespace atolld {
 namespace {
 
-// Its errors quote lines of its source, "Internal: src/x.cc(73) [status.ok()] what", of which
-// `what` alone is for others.
+// SentencePiece's errors quote lines of its source, "Internal: src/x.cc(73) [status.ok()] what";
+// only `what` is kept.
 absl::Status Failed(absl::string_view error) {
   const size_t line = error.rfind(".cc(");
   const size_t end = line == absl::string_view::npos ? line : error.find(']', line);
@@ -33,7 +33,8 @@ absl::Status Failed(absl::string_view error) {
       absl::StrCat("SentencePiece refuses it", error.empty() ? "" : ": ", error));
 }
 
-// Beside the program, or where an installation has it, or, of the tests, in the programs' folder.
+// Looks beside the program, where an installation has the module, and, for tests, in the programs'
+// folder.
 absl::StatusOr<const SentencePieceCalls*> OpenModule() {
   std::error_code error;
   const std::filesystem::path folder =
@@ -55,7 +56,7 @@ absl::StatusOr<const SentencePieceCalls*> OpenModule() {
   return absl::NotFoundError(absl::StrCat("SentencePiece is not here: ", why));
 }
 
-// A model. Immutable; any thread.
+// A model. Immutable; safe to use from any thread.
 class SentencePieceModel {
  public:
   // INVALID_ARGUMENT: the bytes are no model. NOT_FOUND: the module is not there; says where it
@@ -154,7 +155,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     for (const uint32_t token : tokens) {
       if (token >= vocabulary()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("token ", token, " is none of the ", vocabulary(), " pieces"));
+            absl::StrCat("token ", token, " is not one of the ", vocabulary(), " pieces"));
       }
       ids.push_back(static_cast<int>(token));
     }

@@ -1,9 +1,10 @@
 // The tokenizer of a SentencePiece model file.
 //
-// Debian's library carries a copy of protobuf inside that shows its names: linked into one program
-// with the real protobuf, either would call the other's functions and crash. So it is the
-// dependency of a module, loaded when it is first needed and opened with names of its own
-// (RTLD_DEEPBIND), and spoken to in C (sentencepiece_calls.h).
+// Debian's SentencePiece library contains a copy of protobuf and exports its symbols. In a program
+// that is also linked with the real protobuf, each of the two would call functions of the other and
+// crash. The library is therefore linked only to a separate module, which is loaded when it is
+// first needed, resolves symbols within itself first (RTLD_DEEPBIND), and is called through a C
+// interface (sentencepiece_calls.h).
 #pragma once
 
 #include <memory>
@@ -13,8 +14,9 @@
 
 namespace atolld {
 
-// INVALID_ARGUMENT: the bytes are no such model. NOT_FOUND: the module is not there; says where it
-// was looked for.
+// Makes a tokenizer from the contents of a model file. Fails with INVALID_ARGUMENT if `file` is not
+// a SentencePiece model, and with NOT_FOUND if the module is missing; the message says where it was
+// searched.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeSentencePieceTokenizer(std::string file);
 
 }  // namespace atolld

@@ -13,14 +13,14 @@
 namespace atolld {
 namespace {
 
-// GPT-2's own (openai/gpt-2, encoder.py), which a byte-level pre-tokenizer has built in.
+// GPT-2's own pattern (openai/gpt-2, encoder.py), which a byte-level pre-tokenizer has built in.
 constexpr char kGpt2Pattern[] =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // ASCII's punctuation and Unicode's.
 constexpr char kPunctuationPattern[] = R"([!-\/:-@\[-`{-~\p{P}])";
 
-// Rust's \w+|[^\w\s]+, whose words have joiners.
+// Rust's \w+|[^\w\s]+, in which joiners belong to words.
 constexpr char kWordsPattern[] = R"([\w\x{200c}\x{200d}]+|[^\w\x{200c}\x{200d}\s]+)";
 
 absl::Status WrongSplitter(absl::string_view what) {
@@ -157,8 +157,8 @@ WordSplitter::Scratch::Scratch(const WordSplitter& splitter) {
   }
 }
 
-// Parts come in order and cover the text. The last piece is held back while the next part may join
-// it.
+// Parts come in order and cover the text. The last piece is held back while the next part may be
+// joined to it.
 class WordSplitter::Pieces {
  public:
   Pieces(Behavior behavior, std::function<absl::Status(size_t, size_t)> pass)

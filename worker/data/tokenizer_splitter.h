@@ -1,7 +1,9 @@
-// The pre-tokenizer of a tokenizer.json: cuts text into the words that a model encodes one by one.
+// The pre-tokenizer of a tokenizer.json, which cuts text into words that the model encodes one by
+// one.
 //
-// The law: the words are those of Hugging Face's tokenizers (0.23, src/pre_tokenizers). Every step
-// splits the pieces of the one before. Immutable; any thread, each with a Scratch of its own.
+// The law: the words are those of Hugging Face's tokenizers (0.23, src/pre_tokenizers). Each step
+// splits the pieces of the previous step. Immutable. May be used from any thread, each with a
+// Scratch of its own.
 #pragma once
 
 #include <functional>
@@ -22,20 +24,24 @@ class WordSplitter {
  public:
   using Take = std::function<void(absl::string_view word)>;
 
-  // INVALID_ARGUMENT names the part that is not known; null leaves every text whole.
+  // Parses the pre-tokenizer of a file; if `json` is null, returns one that leaves every text
+  // whole. Fails with INVALID_ARGUMENT if a part is unknown; the message names it.
   static absl::StatusOr<WordSplitter> Parse(const nlohmann::json& json);
 
-  // The words are the bytes that the model's tokens write in GPT-2's alphabet: the last step that
-  // changes the text is a ByteLevel. Else they are text, as the model's tokens are.
+  // Returns true if the words are bytes, while the model's tokens write bytes in GPT-2's alphabet.
+  // This is so if the last step that changes the text is a ByteLevel. Otherwise both words and
+  // tokens are text.
   bool gives_bytes() const { return gives_bytes_; }
 
-  // A ByteLevel is among the steps.
+  // Returns true if a ByteLevel is among the steps.
   bool has_byte_level() const { return byte_level_; }
 
-  // From now on words are text, in GPT-2's alphabet behind a ByteLevel.
+  // Makes all words text from now on. After a ByteLevel step this text is written in GPT-2's
+  // alphabet.
   void GiveText() { gives_bytes_ = false; }
 
-  // A step depends on whether a piece is the text's first, and pieces before that step are cut.
+  // Returns true if a step treats the first piece of a text differently, and an earlier step cuts
+  // the text into pieces.
   bool asks_for_first() const { return asks_for_first_; }
 
   // The working memory of one thread's calls.
@@ -48,25 +54,26 @@ class WordSplitter {
     std::vector<absl::optional<TokenPattern::Scratch>> of_step_;
   };
 
-  // Calls `take` with each word of `text`, which is UTF-8, in order. `first`: nothing stands before
-  // it. INTERNAL: PCRE2 gave up.
+  // Calls `take` with each word of `text` in order. `text` must be UTF-8. `first` is true if no
+  // other text precedes it. Fails with INTERNAL if PCRE2 has reached one of its limits.
   absl::Status Split(absl::string_view text, bool first, Scratch& scratch, const Take& take) const;
 
  private:
-  // What becomes of the matches of a pattern, by Hugging Face's names.
+  // The treatment of a pattern's matches, with the names that Hugging Face uses.
   enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
   enum class Prefix { kNever, kFirst, kAlways };
 
   struct Step {
-    absl::optional<TokenPattern> pattern;  // none: pieces stay whole
+    // The pattern at which pieces are split; if not set, they stay whole.
+    absl::optional<TokenPattern> pattern;
     Behavior behavior = Behavior::kIsolated;
-    bool invert = false;      // what lies between matches are the matches
-    bool byte_level = false;  // from here on, pieces are written in GPT-2's alphabet
-    std::string space;        // what is put for a space, and before pieces; empty: nothing
+    bool invert = false;      // If true, the text between matches is treated as the matches.
+    bool byte_level = false;  // True if pieces are written in GPT-2's alphabet from this step on.
+    std::string space;  // The text that replaces a space and is put before pieces; unused if empty.
     Prefix prefix = Prefix::kNever;
   };
 
-  // The pieces of one step's text, put together of matches and what lies between.
+  // The pieces that one step makes of its text, from matches and the text between them.
   class Pieces;
 
   WordSplitter() = default;

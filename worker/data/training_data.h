@@ -1,6 +1,6 @@
-// All that a run trains on: one source of tokens, or several that are mixed by weight.
+// All training data of a run: one source of tokens, or several sources that are mixed by weight.
 //
-// Immutable; any thread.
+// Immutable. May be used from any thread.
 #pragma once
 
 #include <memory>
@@ -16,27 +16,30 @@ namespace atolld {
 
 class TrainingData {
  public:
-  // Of what others know nothing of: private data, or a run's common held-out data beside it.
+  // Options of data that is not part of the run's spec: private data, or the common held-out data
+  // of a run with private data.
   struct Own {
-    // Null: as the places and the spec say.
+    // The tokenizer; if null, it is the one that the places or the spec name.
     std::shared_ptr<const Tokenizer> tokenizer;
     double validation_fraction = 0;
   };
-  // `places` is what Configure.data_path says (worker.proto). `vocabulary` is the model's.
-  // INVALID_ARGUMENT: as TokenSource; not as many sources as the run has weights; sources of
-  // different tokenizers. FAILED_PRECONDITION: another tokenizer or other data than the run's.
+  // `places` is Configure.data_path (worker.proto). `vocabulary` is the size of the model's
+  // vocabulary. Fails with the errors of TokenSource::Open; with INVALID_ARGUMENT if the number of
+  // sources differs from the number of the run's weights, or the sources have different tokenizers;
+  // and with FAILED_PRECONDITION if the tokenizer or the data is not that of the run.
   static absl::StatusOr<std::unique_ptr<TrainingData>> Open(const v1::DataSpec& spec,
                                                             const std::string& places,
                                                             uint64_t vocabulary);
 
-  // Data that has no name in the run: no digest is made or compared, but a tokenizer's file is the
-  // run's where that names one. INVALID_ARGUMENT: also a table of characters, which every party
-  // would number in its own way.
+  // Opens data that the run does not identify by a digest, so that no digest is computed or
+  // compared. If the run names a tokenizer's file, the data must use that file. Fails with the
+  // errors of Open, and with INVALID_ARGUMENT if the tokenizer is a table of characters, because
+  // every party would number the characters differently.
   static absl::StatusOr<std::unique_ptr<TrainingData>> OpenOwn(const v1::DataSpec& spec,
                                                                const std::string& places,
                                                                uint64_t vocabulary, const Own& own);
 
-  // Of bytes that are in memory.
+  // Makes data from a text in memory, whose tokens are its bytes.
   static absl::StatusOr<std::unique_ptr<TrainingData>> FromText(std::string text,
                                                                 double validation_fraction);
 
@@ -44,19 +47,20 @@ class TrainingData {
   const TokenSource& source(size_t index) const { return *sources_[index]; }
   absl::Span<const double> weights() const { return weights_; }
 
-  // What its owner should know, of all sources, each once: as TokenSource's.
+  // Returns the notes of all sources for the data's owner, without duplicates.
   std::vector<std::string> notes() const;
 
-  // The number of training tokens of each source.
+  // Returns the number of training tokens of each source.
   std::vector<uint64_t> TrainTokens() const;
 
   uint64_t train_tokens() const;
   uint64_t validation_tokens() const;
 
-  // Of one source its own; of several a digest of theirs and the weights; empty for OpenOwn.
+  // The digest of the data. If there is only one source it is the source's digest; otherwise it is
+  // a digest of the sources' digests and the weights. Empty if OpenOwn made this object.
   const std::string& digest() const { return digest_; }
 
-  // Null: not known here.
+  // The tokenizer of the data; null if it is not known.
   const Tokenizer* tokenizer() const { return sources_[0]->tokenizer(); }
   const std::shared_ptr<const Tokenizer>& shared_tokenizer() const {
     return sources_[0]->shared_tokenizer();
@@ -73,7 +77,7 @@ class TrainingData {
 
   std::vector<std::unique_ptr<TokenSource>> sources_;
   std::vector<double> weights_;
-  std::vector<std::string> paths_;  // for messages
+  std::vector<std::string> paths_;  // The paths of the sources, for messages.
   std::string digest_;
 };
 

@@ -1,6 +1,8 @@
-// What tokenizers ask of Unicode: classes of characters, small letters and the four normal forms.
+// The Unicode functions that tokenizers need: classes of characters, lower case and the four normal
+// forms.
 //
-// ICU's tables, which are hidden here: its headers are large. Pure functions; any thread.
+// The implementation uses ICU; this header does not include ICU's large headers. Pure. May be
+// called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +15,24 @@ namespace atolld {
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
-// `text` is UTF-8. A character that is younger than Unicode 9 stands for itself and joins nothing:
-// those are the tables of Hugging Face's tokenizers, and a model's ids were made with them.
-// INVALID_ARGUMENT: `text` has more than 2 GiB. INTERNAL: ICU has no tables.
+// Returns `text`, which must be UTF-8, in a normal form. A character that is newer than Unicode 9
+// is not changed and does not combine, because Hugging Face's tokenizers use the tables of Unicode
+// 9, and models were trained with them. Fails with INVALID_ARGUMENT if `text` has more than 2 GiB,
+// and with INTERNAL if ICU's tables are missing.
 absl::StatusOr<std::string> Normalized(NormalForm form, absl::string_view text);
 
-// The property White_Space (Unicode 15, PropList.txt), which is not what isspace() says.
+// Returns true if the character has the property White_Space (Unicode 15, PropList.txt), which
+// differs from isspace().
 bool IsWhiteSpace(uint32_t character);
 
-// A letter, mark, decimal digit, connector or joiner: \w of UTS #18, annex C.
+// Returns true for a letter, mark, decimal digit, connector or joiner: \w of UTS #18, annex C.
 bool IsWordCharacter(uint32_t character);
 
-// Of general category M, and in Unicode 9 already, as above.
+// Returns true if the character has general category M and exists in Unicode 9; see Normalized.
 bool IsMark(uint32_t character);
 
-// Each character by itself, so that no sigma is a final one; U+0130 becomes two.
+// Converts `text` to lower case, each character by itself, so that a sigma never becomes a final
+// sigma. U+0130 becomes two characters.
 std::string Lowercased(absl::string_view text);
 
 }  // namespace atolld

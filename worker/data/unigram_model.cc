@@ -51,7 +51,7 @@ absl::Status UnigramModel::ReadVocabulary(const nlohmann::json& model) {
   unknown_score_ = worst - kUnknownPenalty;
   if (const nlohmann::json& unknown = PartOf(model, "unk_id"); !unknown.is_null()) {
     if (!unknown.is_number_unsigned() || unknown.get<uint64_t>() >= scores_.size()) {
-      return WrongUnigram("unk_id is none of model.vocab");
+      return WrongUnigram("unk_id is not in model.vocab");
     }
     unknown_ = unknown.get<uint32_t>();
   }
@@ -98,9 +98,10 @@ absl::Status UnigramModel::FindWays(absl::string_view word, std::vector<Way>* wa
     }
     if (!single) {
       if (!unknown_.has_value()) {
-        return absl::InvalidArgumentError(absl::StrFormat(
-            "the text holds U+%04X, for which model.vocab has no token, and model.unk_id is none",
-            ReadUtf8(bytes.subspan(from, length))));
+        return absl::InvalidArgumentError(
+            absl::StrFormat("the text holds U+%04X, for which model.vocab has no token, and there "
+                            "is no model.unk_id",
+                            ReadUtf8(bytes.subspan(from, length))));
       }
       consider(from, from + length, unknown_score_, *unknown_);
     }

@@ -24,7 +24,7 @@ constexpr absl::string_view kGzip = "\x1f\x8b";
 constexpr absl::string_view kZstd("\x28\xb5\x2f\xfd", 4);
 constexpr size_t kRead = size_t{256} << 10;
 constexpr size_t kWritten = size_t{1} << 20;
-// zlib: the largest window, and a header of gzip's.
+// For zlib: the largest window, and a gzip header.
 constexpr int kGzipWindow = 15 + 16;
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
@@ -144,13 +144,19 @@ absl::Status UnpackedText::InflateAll(int from, const std::string& path) {
     // A full output may have left more within.
     bool full = false;
     while (stream.avail_in > 0 || full) {
+      // Zero bytes behind a member, as tapes and block devices leave them, are no text.
+      if (!inside && *stream.next_in == 0) {
+        ++stream.next_in;
+        --stream.avail_in;
+        continue;
+      }
       if (!inside && ::inflateReset(&stream) != Z_OK) return Damaged(path, "zlib failed");
       inside = true;
       stream.next_out = reinterpret_cast<Bytef*>(out.data());
       stream.avail_out = static_cast<uInt>(out.size());
       const int code = ::inflate(&stream, Z_NO_FLUSH);
       if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
-        return Damaged(path, stream.msg != nullptr ? stream.msg : "it is no gzip");
+        return Damaged(path, stream.msg != nullptr ? stream.msg : "it is not gzip");
       }
       RETURN_IF_ERROR(Write(absl::MakeConstSpan(out.data(), out.size() - stream.avail_out)));
       inside = code != Z_STREAM_END;

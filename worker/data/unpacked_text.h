@@ -1,9 +1,9 @@
-// Compressed text, unpacked: gzip and zstd, of any number of members or frames one behind the
-// other.
+// Unpacks text that is compressed with gzip or zstd, with any number of consecutive members or
+// frames.
 //
-// It is unpacked piece by piece into one file without a name in $TMPDIR, or /tmp, and mapped from
-// there, so that it takes room on that disk and not in memory. The room is free again when the last
-// who holds it lets go, and when the process ends, however it ends.
+// The text is unpacked piece by piece into one unnamed file in $TMPDIR, or in /tmp, and the file is
+// mapped, so that the text uses disk space rather than memory. The space is freed when the
+// UnpackedText is destroyed, and also if the process crashes.
 #pragma once
 
 #include <cstddef>
@@ -21,32 +21,33 @@ namespace atolld {
 
 class UnpackedText {
  public:
-  // Whether a file that begins like this is of gzip or zstd.
+  // Returns true if a file that begins with `head` is in gzip or zstd format.
   static bool IsPacked(absl::string_view head);
 
-  // Its name without .gz, .zst or .zstd: what the content would be called.
+  // Returns the name without .gz, .zst or .zstd, which is the name of the content.
   static absl::string_view NameOfContent(absl::string_view path);
 
-  // UNAVAILABLE: no file can be made there.
+  // Fails with UNAVAILABLE if no file can be created in the temporary folder.
   static absl::StatusOr<std::unique_ptr<UnpackedText>> Make();
   ~UnpackedText();
   UnpackedText(const UnpackedText&) = delete;
   UnpackedText& operator=(const UnpackedText&) = delete;
 
-  // Before Map, and one thread: appends what a file holds, and returns how many bytes these are.
-  // INVALID_ARGUMENT: it is damaged or cut short. RESOURCE_EXHAUSTED: the disk is full.
+  // Appends the unpacked content of a file and returns the number of its bytes. Must be called
+  // before Map, and by one thread. Fails with INVALID_ARGUMENT if the file is damaged or truncated,
+  // and with RESOURCE_EXHAUSTED if the disk is full.
   absl::StatusOr<uint64_t> Append(const std::string& path);
 
-  // Bytes so far.
+  // The number of bytes so far.
   uint64_t size() const { return size_; }
 
-  // Up to `most` bytes from `first` on.
+  // Returns at most `most` bytes that begin at offset `first`.
   std::string Read(uint64_t first, size_t most) const;
 
-  // Once, after the last Append.
+  // Maps the file. Call this once, after the last Append.
   absl::Status Map();
 
-  // After Map: all of it; any thread.
+  // All bytes. May be called from any thread after Map.
   absl::Span<const uint8_t> bytes() const { return mapped_.bytes(); }
 
  private:
@@ -56,7 +57,7 @@ class UnpackedText {
   absl::Status DecompressAll(int from, const std::string& path);
 
   const int file_;
-  const std::string folder_;  // for messages
+  const std::string folder_;  // The name of the temporary folder, for messages.
   uint64_t size_ = 0;
   MappedFile mapped_;
 };

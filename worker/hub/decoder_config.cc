@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr uint32_t kNoWindow = 0;
 
-// What transformers takes for a key that is not there, and the names of an architecture.
+// What transformers takes for a missing key, and the names of an architecture.
 struct Architecture {
   const char* model_type;
   const char* family;
@@ -84,7 +84,7 @@ const Architecture& ArchitectureOfFamily(const std::string& family) {
   return Architectures().front();
 }
 
-// Read here.
+// The keys that are read here.
 constexpr const char* kRead[] = {"architectures",
                                  "attention_bias",
                                  "auto_map",
@@ -108,8 +108,8 @@ constexpr const char* kRead[] = {"architectures",
                                  "tie_word_embeddings",
                                  "vocab_size"};
 
-// What changes no logit: how the model was made, is run or is generated with. Names with an
-// underscore in front and those of tokens are passed over too.
+// Keys that change no logit: they say how the model was made, is run or generates. Names that begin
+// with an underscore, and those of tokens, are ignored as well.
 constexpr const char* kPassedOver[] = {"attention_dropout",
                                        "bad_words_ids",
                                        "chunk_size_feed_forward",
@@ -196,7 +196,7 @@ absl::Status Take(const Json& config, const std::string& key, uint64_t usual, ui
   return absl::OkStatus();
 }
 
-// A key that changes what is computed, at any other value than ours.
+// Checks a key that changes what is computed unless it has our value.
 absl::Status MustBeFalse(const Json& config, const std::string& key) {
   ASSIGN_OR_RETURN(const bool value, FlagIn(config, key, false));
   return value ? RefuseKey(key, "true", "false") : absl::OkStatus();
@@ -235,7 +235,7 @@ absl::Status CheckIsOurs(const Json& config, const Architecture& architecture,
   return absl::OkStatus();
 }
 
-// One set of rotary positions: an object in rope_scaling's form or in rope_parameters'.
+// Reads one set of rotary positions: an object in the form of rope_scaling or of rope_parameters.
 class RopeReader {
  public:
   RopeReader(const Json& config, std::string where, const Json& rope)
@@ -336,7 +336,8 @@ class RopeReader {
   const Json& rope_;
 };
 
-// transformers 5 keeps everything in rope_parameters; before, the base stood beside rope_scaling.
+// transformers 5 keeps everything in rope_parameters; earlier versions had the base beside
+// rope_scaling.
 absl::Status ReadRope(const Json& config, DecoderShape* shape, double* theta) {
   ASSIGN_OR_RETURN(*theta, NumberIn(config, "rope_theta", *theta));
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -346,7 +347,7 @@ absl::Status ReadRope(const Json& config, DecoderShape* shape, double* theta) {
   return absl::OkStatus();
 }
 
-// Gemma 3: layers that see all have positions of their own.
+// In Gemma 3, layers that see all tokens have rotary positions of their own.
 absl::Status ReadRopes(const Json& config, DecoderShape* shape, double* theta) {
   constexpr double kLocalTheta = 10000;
   ASSIGN_OR_RETURN(*theta, NumberIn(config, "rope_theta", *theta));
@@ -372,7 +373,7 @@ absl::Status ReadRopes(const Json& config, DecoderShape* shape, double* theta) {
   return absl::OkStatus();
 }
 
-// `key` is a list with an entry a layer, or is not there.
+// `key` is a list with one entry per layer, or is missing.
 absl::StatusOr<std::vector<Json>> ListIn(const Json& config, const std::string& key,
                                          uint32_t layers) {
   if (!IsSaid(config, key)) return std::vector<Json>();
@@ -383,7 +384,7 @@ absl::StatusOr<std::vector<Json>> ListIn(const Json& config, const std::string& 
   return std::vector<Json>(config[key].begin(), config[key].begin() + layers);
 }
 
-// Whether layer i sees a window alone, where layer_types does not say.
+// Returns true for each layer that sees only a window, if layer_types does not say it.
 absl::StatusOr<std::vector<bool>> UsualWindows(const Json& config, const DecoderShape& shape,
                                                uint32_t layers,
                                                const std::vector<bool>& positions) {
@@ -431,7 +432,7 @@ std::string ShortestPattern(const std::string& letters) {
   return letters;
 }
 
-// The window, and which layers see it alone.
+// Reads the window, and which layers see only the window.
 absl::Status ReadLayers(const Json& config, const Architecture& architecture, uint32_t layers,
                         DecoderShape* shape) {
   const DecoderFamily& family = *FindDecoderFamily(shape->family);

@@ -1,7 +1,7 @@
-// config.json of the Llama family: which model of kind "llama" it is, and the reverse.
+// Converts config.json of the Llama family to our model of kind "llama", and back.
 //
-// A key that the architecture does not have is refused rather than passed over: it would change
-// what is computed, or stands for somebody's own code. Pure functions; any thread.
+// A key that the architecture does not have is refused and not ignored, because it could change the
+// computation or refer to custom code. Pure. May be called from any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,19 +14,19 @@
 
 namespace atolld {
 
-// The model_type values that ParseDecoderConfig takes.
+// Returns the values of model_type that ParseDecoderConfig accepts.
 std::vector<std::string> DecoderModelTypes();
 
-// `config` is of one of DecoderModelTypes(). A key that is not there has the value that
-// transformers gives it for this model_type. INVALID_ARGUMENT names the key that says something
-// which our models do not compute.
+// The model_type of `config` must be one of DecoderModelTypes(). A missing key takes the default
+// that the transformers library uses for this model_type. Fails with INVALID_ARGUMENT if a key asks
+// for a computation that our models do not have; the message names the key.
 absl::StatusOr<v1::ModelSpec> ParseDecoderConfig(const nlohmann::json& config);
 
-// What tells a model of kind "llama" from others of its family; not its vocabulary, and not whether
-// it is tied. transformers 4 and 5 read it.
+// Returns the keys of config.json that are specific to a model of kind "llama", except for those of
+// its vocabulary and of tied embeddings. transformers 4 and 5 can read them.
 nlohmann::ordered_json FormatDecoderConfig(const v1::ModelSpec& model);
 
-// INVALID_ARGUMENT: "KEY is FOUND; what is read is KNOWN".
+// Returns the INVALID_ARGUMENT error "KEY is FOUND; what is read is KNOWN".
 absl::Status RefuseKey(absl::string_view key, absl::string_view found, absl::string_view known);
 
 }  // namespace atolld

@@ -35,7 +35,7 @@ absl::Status Take32(const Json& config, const std::string& key, uint64_t usual, 
   return absl::OkStatus();
 }
 
-// A key that changes what is computed, at any other value than ours.
+// Checks a key that changes what is computed unless it has our value.
 absl::Status MustBe(const Json& config, const std::string& key, bool expected, bool usual) {
   ASSIGN_OR_RETURN(const bool value, FlagIn(config, key, usual));
   if (value == expected) return absl::OkStatus();
@@ -85,7 +85,7 @@ absl::StatusOr<v1::ModelSpec> ParseGpt2(const Json& config) {
   return model;
 }
 
-// Weights that are stored as codes and scales are no numbers that could be read.
+// Weights that are stored as codes and scales cannot be read as numbers.
 absl::Status CheckIsNotQuantized(const Json& config) {
   const auto found = config.find("quantization_config");
   if (found == config.end() || found->is_null() || found->empty()) return absl::OkStatus();
@@ -110,7 +110,10 @@ absl::StatusOr<v1::ModelSpec> ParseHubConfig(absl::string_view text) {
   RETURN_IF_ERROR(CheckIsNotQuantized(config));
   const std::vector<std::string> decoders = DecoderModelTypes();
   if (type != "gpt2" && std::find(decoders.begin(), decoders.end(), type) == decoders.end()) {
-    return RefuseKey("model_type", type, absl::StrCat("gpt2, ", absl::StrJoin(decoders, ", ")));
+    return RefuseKey("model_type", type,
+                     absl::StrCat("gpt2, ", absl::StrJoin(decoders, ", "),
+                                  "; a run trains a model of any other type with [model] kind = "
+                                  "\"huggingface\" and the folder as path, by atoll-hf-worker"));
   }
   ASSIGN_OR_RETURN(v1::ModelSpec model,
                    type == "gpt2" ? ParseGpt2(config) : ParseDecoderConfig(config));
@@ -152,7 +155,7 @@ namespace {
 std::string TomlOf(const std::string& value) { return absl::StrCat("\"", value, "\""); }
 std::string TomlOf(bool value) { return value ? "true" : "false"; }
 std::string TomlOf(uint32_t value) { return absl::StrCat(value); }
-// As people write it where that is the same number, and in full otherwise.
+// Writes the number as people do if that gives the same number, and in full otherwise.
 std::string TomlOf(double value) {
   const std::string text = absl::StrFormat("%.15g", value);
   double back = 0;
@@ -263,7 +266,7 @@ absl::StatusOr<v1::ModelSpec> ParseModelSection(absl::string_view text) {
     if (SetSectionKey(line, &model)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the line ", absl::CEscape(line),
-                     " is none of a [model] section that `atoll import` writes"));
+                     " does not belong to a [model] section that `atoll import` writes"));
   }
   if (model.kind() == "gpt2") model.set_kv_heads(model.heads());
   RETURN_IF_ERROR(CheckModelSpec(model));

@@ -1,4 +1,5 @@
-// config.json of Hugging Face: which model of ours it is, and the reverse. Pure functions.
+// Converts config.json of Hugging Face to our description of a model, and back. Pure. May be called
+// from any thread.
 #pragma once
 
 #include <string>
@@ -9,18 +10,20 @@
 
 namespace atolld {
 
-// GPT2LMHeadModel (with exact GELU and no biases: our "gpt"), LlamaForCausalLM and its relatives.
-// `json` is the file's text. INVALID_ARGUMENT names the key that says something which our models do
-// not compute.
+// Reads GPT2LMHeadModel (with exact GELU and no biases: our "gpt"), LlamaForCausalLM and its
+// relatives. `json` is the file's text. Fails with INVALID_ARGUMENT if a key asks for a computation
+// that our models do not have; the message names the key.
 absl::StatusOr<v1::ModelSpec> ParseHubConfig(absl::string_view json);
 
-// `dtype` is torch's name, "float32".
+// Returns the text of config.json for a model. `dtype` is torch's name of the type, for example
+// "float32".
 std::string FormatHubConfig(const v1::ModelSpec& model, const std::string& dtype);
 
-// The [model] section that makes this model, as `atoll` reads it.
+// Returns the [model] section of Atoll's config that describes this model.
 std::string FormatModelSection(const v1::ModelSpec& model);
 
-// The reverse. INVALID_ARGUMENT names the line that is none of such a section.
+// Parses the result of FormatModelSection. Fails with INVALID_ARGUMENT if a line does not belong in
+// such a section; the message names the line.
 absl::StatusOr<v1::ModelSpec> ParseModelSection(absl::string_view text);
 
 }  // namespace atolld

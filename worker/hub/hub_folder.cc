@@ -14,42 +14,56 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
 #include "worker/hub/hub_config.h"
 #include "worker/hub/json_text.h"
+#include "worker/hub/output_folder.h"
 #include "worker/hub/safetensors.h"
 
 namespace atolld {
 namespace {
 
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
-                                           "tokenizer_config.json",
-                                           "tokenizer.model",
-                                           "characters.json",
-                                           "vocab.json",
-                                           "merges.txt",
-                                           "special_tokens_map.json",
-                                           "added_tokens.json",
-                                           "generation_config.json"};
+constexpr char kImportedFrom[] = "# imported from ";
 
-// GPT-2's matrices are Conv1D's there, [in, out]; ours are [out, in].
+// Returns what CopyTokenizer copies, as names within the folder.
+std::vector<std::string> TokenizerFilesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  const auto add = [&](const std::string& within, const auto& belongs) {
+    const std::string place = absl::StrCat(folder, "/", within);
+    for (std::filesystem::directory_iterator it(place, error), end; !error && it != end;
+         it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      if (it->is_regular_file(error) && belongs(name)) names.push_back(within + name);
+    }
+  };
+  if (folder.empty()) return names;
+  add("", [](const std::string& name) {
+    return BelongsToTokenizer(name) || name == "generation_config.json";
+  });
+  add(absl::StrCat(kMoreTemplates, "/"), BelongsToTokenizer);
+  return names;
+}
+
+// GPT-2's matrices are Conv1D's in Hugging Face's files, [in, out]; ours are [out, in].
 bool IsTransposed(const v1::ModelSpec& model, const std::string& name) {
   return model.kind() != "llama" &&
          (absl::EndsWith(name, "c_attn.weight") || absl::EndsWith(name, "c_proj.weight") ||
           absl::EndsWith(name, "c_fc.weight"));
 }
 
-// The shape there.
+// Returns the shape in Hugging Face's files.
 std::vector<uint64_t> HubShape(const v1::ModelSpec& model, const v1::Tensor& tensor) {
   std::vector<uint64_t> shape(tensor.shape().begin(), tensor.shape().end());
   if (IsTransposed(model, tensor.name())) std::reverse(shape.begin(), shape.end());
   return shape;
 }
 
-// `out`, [columns, rows], is `in`, [rows, columns], transposed.
+// Sets `out`, [columns, rows], to the transpose of `in`, [rows, columns].
 void Transpose(absl::Span<const float> in, uint64_t rows, uint64_t columns, absl::Span<float> out) {
   constexpr uint64_t kBlock = 32;  // both sides stay within the cache
   for (uint64_t first = 0; first < rows; first += kBlock) {
@@ -62,8 +76,8 @@ void Transpose(absl::Span<const float> in, uint64_t rows, uint64_t columns, absl
   }
 }
 
-// The biases that GPT-2 has there and our kind "gpt" lacks: names and sizes, all values 0. None for
-// other kinds.
+// The biases that GPT-2 has in Hugging Face's files and our kind "gpt" lacks: names and sizes, all
+// values 0. Empty for other kinds.
 struct ZeroBias {
   std::string name;
   uint64_t elements;
@@ -84,7 +98,7 @@ std::vector<ZeroBias> ZeroBiases(const v1::ModelSpec& model, const v1::Manifest&
 const char kWhole[] = "model.safetensors";
 const char kIndex[] = "model.safetensors.index.json";
 
-// The files of a folder and where each tensor is, by its name without what wrappers put into it.
+// The files of a folder and the place of each tensor, by its name without what wrappers add.
 struct Shards {
   struct Place {
     const SafetensorsFile* file;
@@ -148,13 +162,15 @@ absl::StatusOr<Shards> OpenShards(const std::string& folder) {
   return shards;
 }
 
-// What some files hold beside the parameters: masks and tables that are computed anyway.
+// Returns true for what some files hold besides the parameters: masks and tables that are computed
+// anyway.
 bool IsBuffer(const std::string& name) {
   return absl::EndsWith(name, ".attn.bias") || absl::EndsWith(name, ".attn.masked_bias") ||
          absl::EndsWith(name, ".rotary_emb.inv_freq");
 }
 
-// The name under which a tensor is there: files of the model without its head lack the prefix.
+// Returns the name under which a tensor is stored: files of the model without its head lack the
+// prefix.
 std::string NameThere(const std::string& name, const Shards& shards) {
   for (const char* prefix : {"transformer.", "model."}) {
     const std::string bare(absl::StripPrefix(name, prefix));
@@ -178,8 +194,8 @@ bool IsEmbedding(const std::string& name) {
   return name == "transformer.wte.weight" || name == "model.embed_tokens.weight";
 }
 
-// The name under which a tensor of `model` is there. A tied embedding may be stored as the head
-// that it is too, and as that alone.
+// Returns the name under which a tensor of `model` is stored. A tied embedding may also be stored
+// as the head, or only as the head.
 std::string PlaceOf(const v1::ModelSpec& model, const std::string& name, const Shards& shards) {
   const std::string there = NameThere(name, shards);
   const bool missing = shards.places.count(there) == 0;
@@ -187,7 +203,7 @@ std::string PlaceOf(const v1::ModelSpec& model, const std::string& name, const S
                                                                                            : there;
 }
 
-// A head that is stored beside the embedding that it is tied to must be the same.
+// A head that is stored besides the embedding to which it is tied must equal it.
 absl::Status CheckTiedHead(const Shards& shards, const HubModel& model, const std::string& folder) {
   const auto place = shards.places.find(kHead);
   if (model.spec.untied() || place == shards.places.end()) return absl::OkStatus();
@@ -271,7 +287,7 @@ TensorToWrite Convert(const v1::ModelSpec& model, const Planned& plan,
   return MakeTensor(plan.name, plan.shape, dtype, values);
 }
 
-// In files of at most `limit` bytes, every one with a tensor at least.
+// Divides the tensors into files of at most `limit` bytes, each with at least one tensor.
 std::vector<std::vector<Planned>> PlanShards(const v1::ModelSpec& model,
                                              const v1::Manifest& manifest, DType dtype,
                                              uint64_t limit) {
@@ -356,6 +372,23 @@ bool IsImportedFolder(const std::string& folder) {
          !std::filesystem::exists(absl::StrCat(folder, "/config.json"), error);
 }
 
+std::string ImportedFrom(const std::string& folder) {
+  return absl::StrCat(kImportedFrom, absl::CEscape(folder), "\n");
+}
+
+std::string FolderOfBase(const std::string& base) {
+  const std::filesystem::path folder = std::filesystem::path(base).parent_path();
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(base, error)) return base;
+  if (std::filesystem::exists(folder / "config.json", error)) return folder.string();
+  const std::string section = ReadWholeFile((folder / kModelSection).string()).value_or("");
+  for (absl::string_view line : absl::StrSplit(section, '\n')) {
+    std::string from;
+    if (absl::ConsumePrefix(&line, kImportedFrom) && absl::CUnescape(line, &from)) return from;
+  }
+  return base;
+}
+
 absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& model,
                             absl::Span<const float> parameters, const HubWriteOptions& options) {
   ASSIGN_OR_RETURN(const v1::Manifest manifest, MakeManifest(model));
@@ -392,18 +425,17 @@ absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& mode
 
 absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to) {
   int copied = 0;
-  for (const char* name : kTokenizerFiles) {
+  for (const std::string& name : TokenizerFilesIn(from)) {
     std::error_code error;
     const std::string source = absl::StrCat(from, "/", name);
-    if (!std::filesystem::exists(source, error)) continue;
-    std::filesystem::create_directories(to, error);
-    const std::string target = absl::StrCat(to, "/", name);
+    const std::filesystem::path target = absl::StrCat(to, "/", name);
+    std::filesystem::create_directories(target.parent_path(), error);
     std::filesystem::copy_file(source, target, std::filesystem::copy_options::overwrite_existing,
                                error);
     if (error) {
       return absl::Status(
           absl::ErrnoToStatusCode(error.value()),
-          absl::StrCat(source, " cannot be copied to ", target, ": ", error.message()));
+          absl::StrCat(source, " cannot be copied to ", target.string(), ": ", error.message()));
     }
     ++copied;
   }
@@ -412,10 +444,10 @@ absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to
 
 uint64_t BytesOfTokenizer(const std::string& from) {
   uint64_t bytes = 0;
-  for (const char* name : kTokenizerFiles) {
+  for (const std::string& name : TokenizerFilesIn(from)) {
     std::error_code error;
     const uint64_t size = std::filesystem::file_size(absl::StrCat(from, "/", name), error);
-    if (!from.empty() && !error) bytes += size;
+    if (!error) bytes += size;
   }
   return bytes;
 }

@@ -15,7 +15,7 @@ absl::Status Wrong(const std::string& key, absl::string_view must_be) {
   return absl::InvalidArgumentError(absl::StrCat(key, " must be ", must_be));
 }
 
-// Whether `object` says something under `key`.
+// Returns the value under `key` unless it is missing or null.
 const nlohmann::json* Said(const nlohmann::json& object, const std::string& key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -43,7 +43,7 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text) {
   nlohmann::json parsed =
       nlohmann::json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
   if (!fault.empty()) return absl::InvalidArgumentError(fault);
-  if (!parsed.is_object()) return absl::InvalidArgumentError("it is no JSON object");
+  if (!parsed.is_object()) return absl::InvalidArgumentError("it is not a JSON object");
   return parsed;
 }
 

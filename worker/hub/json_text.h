@@ -1,4 +1,4 @@
-// JSON that others wrote: parsed without exceptions, and nothing in it twice.
+// Parses JSON that other programs wrote, without exceptions, and refuses duplicate keys.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace atolld {
 
-// An object. INVALID_ARGUMENT: `text` is none, is nested deeper than a config is, or has a key
-// twice, whose last value other readers would take.
+// Parses a JSON object. Fails with INVALID_ARGUMENT if `text` is not a JSON object, is nested too
+// deeply for a config, or has a key twice, because other readers would use only the last value.
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text);
 
-// What `object` has under `key`; `usual` where it has nothing or null. INVALID_ARGUMENT: another
-// type.
+// These functions return the value of `key` in `object`, or `usual` if it is missing or null. They
+// fail with INVALID_ARGUMENT if the value has another type.
 absl::StatusOr<uint64_t> CountIn(const nlohmann::json& object, const std::string& key,
                                  uint64_t usual);
 absl::StatusOr<double> NumberIn(const nlohmann::json& object, const std::string& key, double usual);

@@ -28,22 +28,16 @@ bool IsModelFile(const std::string& name) {
                                            kWholeFile,
                                            kIndexFile,
                                            "adapter_config.json",
-                                           "adapter_model.safetensors",
                                            "model.toml",
-                                           "tokenizer.json",
-                                           "tokenizer_config.json",
-                                           "tokenizer.model",
-                                           "characters.json",
-                                           "vocab.json",
-                                           "merges.txt",
-                                           "special_tokens_map.json",
-                                           "added_tokens.json",
-                                           "generation_config.json"};
-  return IsShard(name) || std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+                                           "adapter_model.safetensors",
+                                           "generation_config.json",
+                                           kMoreTemplates};
+  return IsShard(name) || BelongsToTokenizer(name) ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 constexpr char kPlace[] = ".atoll-partial";
-// What makes a folder a model's.
+// The files that make a folder a model's.
 constexpr const char* kDescriptions[] = {"config.json", "adapter_config.json", "model.toml"};
 
 bool IsDescription(const std::string& name) {
@@ -57,7 +51,7 @@ absl::Status Failed(const std::error_code& error, const std::string& path,
                       absl::StrCat(path, " ", what, ": ", error.message()));
 }
 
-// The same file or folder, by whatever name.
+// Returns true for the same file or folder under any names.
 bool Same(const fs::path& a, const fs::path& b) {
   std::error_code error;
   return fs::equivalent(a, b, error) && !error;
@@ -90,6 +84,17 @@ absl::Status CheckInput(const std::string& output, const std::vector<std::string
 
 }  // namespace
 
+bool BelongsToTokenizer(absl::string_view name) {
+  for (const char* begin : {"tokenizer", "vocab", "merges", "special_tokens", "added_tokens",
+                            "chat_template", "spiece", "sentencepiece", "characters.json"}) {
+    if (absl::StartsWith(name, begin)) return true;
+  }
+  for (const char* end : {".tiktoken", ".spm", ".jinja", ".bpe", "tekken.json"}) {
+    if (absl::EndsWith(name, end)) return true;
+  }
+  return false;
+}
+
 std::vector<std::string> ModelFilesIn(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -105,7 +110,7 @@ absl::Status CheckOutputFolder(const std::string& output, const std::vector<std:
                                bool force) {
   std::error_code error;
   if (fs::exists(output, error) && !fs::is_directory(output, error)) {
-    return absl::InvalidArgumentError(absl::StrCat(output, " is no folder"));
+    return absl::InvalidArgumentError(absl::StrCat(output, " is not a folder"));
   }
   const std::vector<std::string> names = ModelFilesIn(output);
   for (const std::string& input : inputs) {
@@ -177,6 +182,7 @@ absl::Status OutputFolder::Finish() {
     }
   }
   for (const std::string& name : names) {
+    if (name == kMoreTemplates) fs::remove_all(fs::path(output_) / name, error);
     fs::rename(fs::path(place_) / name, fs::path(output_) / name, error);
     if (error) return Failed(error, absl::StrCat(output_, "/", name), "cannot be put there");
   }

@@ -1,13 +1,14 @@
-// OutputFolder: where a model is written. The folder is looked at before, so that nothing of
-// anybody else's is overwritten; all files are written beside, in a folder within it, and are put
-// in their places when the last of them is durable.
+// OutputFolder: the folder to which a model is written. It is checked first, so that nothing of
+// value is overwritten. All files are written to a temporary folder inside it, and moved to their
+// places when all of them are durable.
 //
-// Law: whenever it is looked at, also after a crash, the folder is that of the model before, of
-// none, or of the new one: it is a model's by its description (config.json, adapter_config.json or
-// model.toml), which goes first and comes last. After an error before Finish it is as it was.
+// Law: at any time, even after a crash, the folder holds the complete previous model, no model, or
+// the complete new model. A folder holds a model only if it has the model's description
+// (config.json, adapter_config.json or model.toml), which is removed first and put in place last.
+// If an error occurs before Finish, the folder is unchanged.
 //
-// What counts are the files that a model's folder consists of, by their names; whatever else lies
-// there is left alone. Blocking; any thread.
+// Only files with the names of a model's files are touched; everything else in the folder is left
+// unchanged. Its calls block. May be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,46 +17,58 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace atolld {
 
-// The names of a model's files that are in `folder`, sorted: config.json, weights and their index,
-// adapters, model.toml, what belongs to a tokenizer. Empty also where there is no such folder.
+// The folder in which the library transformers stores a tokenizer's further chat templates.
+inline constexpr char kMoreTemplates[] = "additional_chat_templates";
+
+// Returns true if a file with this name in a model's folder belongs to the tokenizer.
+bool BelongsToTokenizer(absl::string_view name);
+
+// Returns the sorted names of a model's files in `folder`: config.json, weights and their index,
+// adapters, model.toml, and a tokenizer's files including the folder of its templates. Returns an
+// empty list if the folder does not exist.
 std::vector<std::string> ModelFilesIn(const std::string& folder);
 
-// May a model be written to `output`? INVALID_ARGUMENT: it is one of `inputs`, or holds a file of
-// theirs (by a link), which would be destroyed while it is read, whatever `force` says.
-// ALREADY_EXISTS: it holds a model's files, and not `force`.
+// Checks whether a model may be written to `output`. Fails with INVALID_ARGUMENT, even if `force`
+// is true, if `output` is one of `inputs` or contains one of their files (also through a link),
+// because an input would be destroyed while it is read. Fails with ALREADY_EXISTS if `output`
+// contains files of a model and `force` is false.
 absl::Status CheckOutputFolder(const std::string& output, const std::vector<std::string>& inputs,
                                bool force);
 
 class OutputFolder {
  public:
-  // Makes `output` where it is missing, for files of `bytes` together. RESOURCE_EXHAUSTED: its disk
-  // has less room; names both numbers. Else as the system says.
+  // Creates `output` if it is missing. `bytes` is the total size of the files to be written. Fails
+  // with RESOURCE_EXHAUSTED if the disk has less free space (the message has both numbers), and
+  // with the system's error if the folder cannot be created.
   static absl::StatusOr<OutputFolder> Make(const std::string& output, uint64_t bytes);
 
   OutputFolder(OutputFolder&& other) noexcept;
   OutputFolder& operator=(OutputFolder&&) = delete;
-  ~OutputFolder();  // takes away what was not finished, and a folder that Make has made
+  // Without Finish, deletes the written files, and the folder if Make has created it.
+  ~OutputFolder();
 
-  // The folder to write to.
+  // The temporary folder to which the caller must write the files.
   const std::string& place() const { return place_; }
 
-  // Puts the files in their places, over those of their names, and removes weights of a model
-  // before that are no part of the new one, which readers would take for it. Once.
+  // Moves the files to their places, where they replace files of the same names, and removes
+  // weights of the previous model that do not belong to the new model, because readers would load
+  // them. Call this once.
   absl::Status Finish();
 
  private:
   OutputFolder(std::string output, bool made);
 
   const std::string output_;
-  std::string place_;  // empty: finished, or moved from
+  std::string place_;  // Empty after Finish, or if this object was moved from.
   const bool made_;
 };
 
-// RESOURCE_EXHAUSTED: the disk of `folder`, which need not be there yet, has less than `bytes`
-// free.
+// Fails with RESOURCE_EXHAUSTED if the disk of `folder`, which need not exist yet, has less than
+// `bytes` free.
 absl::Status CheckRoom(const std::string& folder, uint64_t bytes);
 
 }  // namespace atolld

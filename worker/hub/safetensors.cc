@@ -86,7 +86,7 @@ constexpr uint64_t kLongestHeader = 100000000;  // the format's own limit
 
 absl::Status Corrupt(absl::string_view what) { return absl::DataLossError(what); }
 
-// Bytes of one value, of every dtype that the format has; 0: of none.
+// Returns the bytes of one value of any dtype of the format; 0 for an unknown dtype.
 uint64_t ValueBytes(const std::string& dtype) {
   static const std::map<std::string, uint64_t>* const kSizes = new std::map<std::string, uint64_t>{
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
@@ -137,7 +137,7 @@ absl::StatusOr<StoredTensor> ParseTensor(const nlohmann::json& entry, uint64_t d
   return tensor;
 }
 
-// Tensors tile the data: none over another, no byte of nobody's.
+// Tensors must tile the data: they may not overlap, and every byte must belong to one.
 absl::Status CheckTiling(const std::map<std::string, StoredTensor>& tensors, uint64_t data_bytes) {
   std::vector<std::pair<const StoredTensor*, const std::string*>> order;
   for (const auto& [name, tensor] : tensors) order.emplace_back(&tensor, &name);
@@ -190,7 +190,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const uint8_
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
   absl::StatusOr<MappedFile> mapped = MappedFile::Open(path);
-  if (!mapped.ok()) return absl::NotFoundError(absl::StrCat(path, " is no file that can be read"));
+  if (!mapped.ok())
+    return absl::NotFoundError(absl::StrCat(path, " is not a file that can be read"));
   std::unique_ptr<SafetensorsFile> file(new SafetensorsFile(path, *std::move(mapped)));
   absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(file->bytes());
   RETURN_IF_ERROR(Annotate(header.status(), path));

@@ -1,5 +1,5 @@
-// safetensors, what Hugging Face and PyTorch load: files of anybody's read as fp32, files written,
-// and parameters under a manifest's own names, which is what `atoll import` makes.
+// Reads and writes safetensors, the format that Hugging Face and PyTorch load. Files of other
+// programs are read as fp32; parameters are written under the names of their manifest.
 #pragma once
 
 #include <cstdint>
@@ -17,56 +17,61 @@
 
 namespace atolld {
 
-// The numbers that weights are stored as, to fp32 and back. Pure functions, any thread.
+// The number formats of weights. The functions that convert to fp32 and back are pure and may be
+// called from any thread.
 enum class DType { kF32, kF16, kBF16 };
 
-// "F32", "F16", "BF16", as safetensors names them. INVALID_ARGUMENT: none of these.
+// Parses the name of a format in safetensors: "F32", "F16" or "BF16". Fails with INVALID_ARGUMENT
+// for any other name.
 absl::StatusOr<DType> ParseDType(absl::string_view name);
 absl::string_view DTypeName(DType type);
 uint64_t DTypeBytes(DType type);
 
-// `bytes` are out.size() values, little-endian, aligned or not.
+// Converts `bytes`, which holds out.size() little-endian values at any alignment, to fp32.
 void ToFloats(DType type, absl::Span<const uint8_t> bytes, absl::Span<float> out);
 
-// The reverse; rounds to nearest, ties to even. kF16 is only read and must not be asked for.
+// Converts fp32 values to `type`, rounding to nearest with ties to even. `type` must not be kF16,
+// which can only be read.
 void FromFloats(DType type, absl::Span<const float> values, absl::Span<uint8_t> out);
 
 struct StoredTensor {
-  std::string dtype;  // of any that the format has
+  std::string dtype;  // The name of the type, which may be any type of safetensors.
   std::vector<uint64_t> shape;
-  uint64_t begin = 0, end = 0;  // bytes of the data that follow the header
+  uint64_t begin = 0, end = 0;  // The range of the tensor's bytes in the data after the header.
 };
 
-// The header at the beginning of `bytes`, a whole file. DATA_LOSS says what is wrong: a length that
-// the file has not, no JSON, a name twice, tensors out of the file's bounds, over each other or
-// with bytes between them that are nobody's, a shape that its bytes are not.
+// The header of a safetensors file. ParseSafetensorsHeader reads it from `bytes`, the whole file.
+// It fails with DATA_LOSS if the header is longer than the file, is not valid JSON or has a
+// duplicate name, if tensors overlap, lie outside the file or have unused bytes between them, or if
+// a shape does not match the number of bytes; the message says what is wrong.
 struct SafetensorsHeader {
   std::map<std::string, StoredTensor> tensors;
-  uint64_t data_begin = 0;  // in the file
+  uint64_t data_begin = 0;  // The offset in the file at which the data after the header begins.
 };
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const uint8_t> bytes);
 
-// A safetensors file of anybody's: its tensors by name, read as fp32.
+// A safetensors file of another program, whose tensors can be read by name as fp32.
 //
-// Everything that its header says is checked against the file before any of it is used, so that any
-// bytes are either a file whose tensors can be read or one line of what is wrong with them. The
-// file is mapped, not read whole, and must not be changed meanwhile. Any thread.
+// The whole header is checked against the file when it is opened, so that a file either has
+// readable tensors or is refused with a line that says what is wrong. The file is mapped and not
+// read as a whole, and must not change while it is open. May be used from any thread.
 class SafetensorsFile {
  public:
-  // NOT_FOUND: it cannot be opened. DATA_LOSS as above, with the path.
+  // Fails with NOT_FOUND if the file cannot be opened, and with the errors of
+  // ParseSafetensorsHeader; the message names the path.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const { return header_.tensors; }
   absl::Span<const uint8_t> bytes() const { return file_.bytes(); }
 
-  // Of one of tensors(): as the file has them, at no particular alignment.
+  // Returns the bytes of one of tensors() in the file, at any alignment.
   absl::Span<const uint8_t> bytes(const StoredTensor& tensor) const {
     return bytes().subspan(header_.data_begin + tensor.begin, tensor.end - tensor.begin);
   }
 
-  // The values of tensors().at(name). INVALID_ARGUMENT: there is none of this name, its shape is
-  // another, or its dtype is not read.
+  // Reads the values of tensors().at(name). Fails with INVALID_ARGUMENT if the tensor does not
+  // exist, its shape differs from `shape`, or its dtype is not supported.
   absl::Status Read(const std::string& name, const std::vector<uint64_t>& shape,
                     absl::Span<float> out) const;
 
@@ -79,35 +84,36 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-// The name of a parameter without what wrappers put into it: torch.compile an "_orig_mod.", data
-// parallel training a "module." in front.
+// Returns the name of a parameter without the parts that wrappers add: torch.compile inserts
+// "_orig_mod.", and data parallel training prepends "module.".
 std::string PlainTensorName(absl::string_view stored);
 
 struct TensorToWrite {
-  std::string name;  // nothing in it to escape
+  std::string name;  // The name, which must not have characters that JSON escapes.
   std::vector<uint64_t> shape;
-  std::vector<uint8_t> bytes;  // of the file's dtype
+  std::vector<uint8_t> bytes;  // The values in the dtype of the file.
 };
 
-// `values` as a file of this dtype holds them.
+// Converts `values` to a tensor of this dtype.
 TensorToWrite MakeTensor(std::string name, std::vector<uint64_t> shape, DType dtype,
                          absl::Span<const float> values);
 
-// All into one file, in this order, durably.
+// Writes all tensors into one file in this order. The file is durable when this returns.
 absl::Status WriteTensors(const std::string& path, DType dtype,
                           absl::Span<const TensorToWrite> tensors);
 
-// All tensors of `manifest` as F32 into one file, durably. The tied output head is not written
-// twice: readers tie it to transformer.wte.weight. INVALID_ARGUMENT: `parameters` does not have
-// manifest.elements() values.
+// Writes all tensors of `manifest` as F32 into one file. The file is durable when this returns. A
+// tied output head is not written; readers tie it to transformer.wte.weight. Fails with
+// INVALID_ARGUMENT if `parameters` does not have manifest.elements() values.
 absl::Status WriteSafetensors(const std::string& path, const v1::Manifest& manifest,
                               absl::Span<const float> parameters);
 
-// The SHA-256 of a file, 32 bytes. NOT_FOUND: it cannot be read.
+// Returns the SHA-256 of a file, 32 bytes. Fails with NOT_FOUND if it cannot be read.
 absl::StatusOr<std::string> FileDigest(const std::string& path);
 
-// Fills `out`, manifest.elements() values. INVALID_ARGUMENT: the file's tensors are not those of
-// the manifest; DATA_LOSS: it is no safetensors file. The error names the file.
+// Reads the parameters in a file into `out`, which has manifest.elements() values. Fails with
+// INVALID_ARGUMENT if the tensors of the file are not those of the manifest, and with DATA_LOSS if
+// it is not a safetensors file. The message names the file.
 absl::Status LoadParameters(const std::string& path, const v1::Manifest& manifest,
                             absl::Span<float> out);
 

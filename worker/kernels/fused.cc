@@ -20,11 +20,11 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// The gradients of a function's inputs, in their order, from that of its output; what is not
-// wanted is undefined.
+// Computes the gradients of a function's inputs, in their order, from that of its output; gradients
+// that are not wanted are undefined.
 using Gradients = std::function<variable_list(const at::Tensor& output_gradient)>;
 
-// Stands in the graph for a whole operation.
+// A node of the graph that represents a whole operation.
 class FusedNode final : public torch::autograd::Node {
  public:
   FusedNode(const char* name, Gradients gradients)
@@ -43,7 +43,7 @@ class FusedNode final : public torch::autograd::Node {
   Gradients gradients_;
 };
 
-// `output` with the way back to its inputs where one is recorded.
+// Returns `output` with the way back to its inputs if gradients are recorded.
 at::Tensor Record(const char* name, at::Tensor output, const variable_list& inputs,
                   const std::function<Gradients()>& gradients) {
   const bool wanted =
@@ -60,7 +60,7 @@ at::Tensor Record(const char* name, at::Tensor output, const variable_list& inpu
 
 bool Wanted(const at::Tensor& input) { return input.defined() && input.requires_grad(); }
 
-// Where the gradient of a parameter is added up.
+// The place where the gradient of a parameter is added up.
 class Sum {
  public:
   explicit Sum(const at::Tensor& parameter) {
@@ -91,21 +91,21 @@ at::Tensor Like(const at::Tensor& tensor, at::IntArrayRef sizes) {
 }
 at::Tensor Like(const at::Tensor& tensor) { return Like(tensor, tensor.sizes()); }
 
-// With fewer, as where text is generated, a product is the weights' way through the caches, and
-// laying them out anew would double it.
+// With fewer rows, as in text generation, a product is bound by loading the weights through the
+// caches, and laying them out anew would double that.
 constexpr int64_t kFewRows = 8;
 
 // Work of about this many operations is worth a thread.
 constexpr int64_t kGrain = 1 << 17;
 
-// task(begin, end) for parts of [0, count), each item of `cost` operations.
+// Runs task(begin, end) for parts of [0, count), where each item costs `cost` operations.
 template <class Task>
 void InParallel(int64_t count, int64_t cost, const Task& task) {
   at::parallel_for(0, count, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cost)),
                    [&](int64_t begin, int64_t end) { task(Size(begin), Size(end)); });
 }
 
-// Multiply, with the rows of the result shared out.
+// As Multiply, with the rows of the result divided among threads.
 void ParallelMultiply(const MatrixView& a, const MatrixView& b, int64_t rows, int64_t columns,
                       int64_t depth, bool add, float* c) {
   constexpr int64_t kUnit = 48;  // rows: whole tiles
@@ -116,7 +116,7 @@ void ParallelMultiply(const MatrixView& a, const MatrixView& b, int64_t rows, in
   });
 }
 
-// A matrix as it lies, and the other way round.
+// Views of a matrix as it is, and transposed.
 MatrixView Rows(const at::Tensor& matrix) {
   return {matrix.data_ptr<float>(), Size(matrix.size(1)), 1};
 }
@@ -124,8 +124,8 @@ MatrixView Columns(const at::Tensor& matrix) {
   return {matrix.data_ptr<float>(), 1, Size(matrix.size(1))};
 }
 
-// The one row that a norm's or bias's gradient is: parts of a fixed number of rows are summed each
-// by itself, so that threads change nothing.
+// The number of rows that are summed separately for the gradient of a norm or a bias, which is one
+// row; it is fixed, so that threads do not change the result.
 constexpr int64_t kPart = 256;
 
 template <class AddPart>
@@ -288,7 +288,7 @@ at::Tensor FusedRotation(const at::Tensor& x_in, const at::Tensor& cos_in, const
 
 namespace {
 
-// Attention over matrices whose rows are tokens: q, k and v each begin at a column of theirs.
+// Attention over matrices whose rows are tokens; q, k and v each begin at a column of their own.
 class AttentionCall {
  public:
   AttentionCall(const AttentionLayout& layout, int64_t rows)

@@ -1,10 +1,11 @@
-// The operations of a model with gradients of their own, each one node of the autograd graph where
-// libtorch's operations would be several: fp32 on a CPU.
+// Operations of a model with hand-written gradients: each is one node of the autograd graph, where
+// libtorch's own operations would be several nodes. They are for fp32 on a CPU.
 //
-// The law: a parameter that is a leaf with a gradient already (as Model::BindTrainable makes them)
-// gets its part added there at once, without a tensor between; one without, or one that is itself
-// computed, gets it through the graph. No result depends on the number of threads. What libtorch
-// throws passes through. Any thread; work spreads over libtorch's.
+// The law: if a parameter is a leaf that already has a gradient (as Model::BindTrainable makes
+// them), the new gradient is added to the existing gradient directly, without a temporary tensor.
+// Other tensors get their gradients through the graph. No result depends on the number of threads.
+// May throw libtorch's exceptions. The functions may be called from any thread; the work is spread
+// over libtorch's threads.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,17 +16,18 @@
 
 namespace atolld {
 
-// Whether a tensor is one that the functions below take.
+// Returns true if the functions below accept the tensor.
 inline bool IsPlainFloat(const at::Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kFloat && x.layout() == at::kStrided;
 }
 
-// x weight^T + bias + residual of [rows, in] and [out, in]; the last two may be undefined.
+// Returns x weight^T + bias + residual, where `x` is [rows, in] and `weight` is [out, in]; `bias`
+// and `residual` may be undefined.
 at::Tensor FusedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                        const at::Tensor& residual = {});
 
-// LayerNorm (centred) or RMSNorm over the last dimension; `bias` may be undefined, `shift` is added
-// to the weights.
+// The kind of a norm over the last dimension: LayerNorm if `centred` is true, otherwise RMSNorm.
+// `shift` is added to the weights.
 struct NormKind {
   double epsilon;
   bool centred;
@@ -36,35 +38,38 @@ at::Tensor FusedNorm(const at::Tensor& x, const at::Tensor& weight, const at::Te
 
 at::Tensor FusedActivation(Activation activation, const at::Tensor& x);
 
-// activation(gate) up.
+// Returns activation(gate) * up.
 at::Tensor FusedGate(Activation activation, const at::Tensor& gate, const at::Tensor& up);
 
-// Rotary positions of `x` [batch tokens, heads x head]; cos and sin are [tokens, head / 2], and no
-// gradient flows to them.
+// Applies rotary positions to `x` [batch tokens, heads x head]. `cos` and `sin` are [tokens, head /
+// 2], and get no gradient.
 at::Tensor FusedRotation(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                          int64_t heads);
 
 struct AttentionLayout {
-  int64_t batch, heads, groups, head;  // key heads; the width of one
-  int64_t window;                      // tokens that a position sees, itself too; 0: all before it
-  double scale;                        // of the products of queries and keys
+  // `groups` is the number of key heads, `head` the width of one head.
+  int64_t batch, heads, groups, head;
+  int64_t window;  // The number of tokens that a position sees, including itself; 0 means no limit.
+  double scale;    // The factor by which the products of queries and keys are multiplied.
 };
 
-// Causal self-attention; [batch tokens, heads x head]. Queries have that shape, keys and values
-// [batch tokens, groups x head], and each serves heads / groups queries that follow each other.
+// Computes causal self-attention. Queries and the result are [batch tokens, heads x head], keys and
+// values [batch tokens, groups x head]; each key head serves heads / groups consecutive query
+// heads.
 at::Tensor FusedAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const AttentionLayout& layout);
 
-// The same of one matrix of all three side by side.
+// Does the same for one matrix that has queries, keys and values side by side.
 at::Tensor FusedAttention(const at::Tensor& qkv, const AttentionLayout& layout);
 
-// Rows of `weight` by int64 `tokens` [batch, tokens], plus those of `positions` from the first on
-// unless it is undefined; [batch tokens, width]. Throws where a token is no row.
+// Returns the rows of `weight` for int64 `tokens` [batch, tokens], as [batch tokens, width]. If
+// `positions` is defined, its row number t is added for token t of each sequence. Throws if a token
+// is not the index of a row.
 at::Tensor FusedEmbedding(const at::Tensor& weight, const at::Tensor& tokens,
                           const at::Tensor& positions = {});
 
-// The mean over targets that are not `ignored` of logits [rows, classes]. Throws where another
-// target is no class.
+// Returns the mean loss of logits [rows, classes] over the targets that differ from `ignored`.
+// Throws if another target is not the index of a class.
 at::Tensor FusedCrossEntropy(const at::Tensor& logits, const at::Tensor& targets, int64_t ignored);
 
 }  // namespace atolld

@@ -26,8 +26,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 constexpr size_t kLanes = hn::MaxLanes(Floats());
 
-// A tile of kRows rows and kMostVectors vectors fills the registers: 24 sums of AVX-512's and
-// NEON's 32, 12 of the 16 that others have.
+// A tile of kRows rows and kMostVectors vectors fills the registers: 24 sums of the 32 registers of
+// AVX-512 and NEON, 12 of the 16 that other CPUs have.
 constexpr size_t kRows = 6;
 #if (HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86) || HWY_ARCH_ARM_A64
 constexpr size_t kMostVectors = 4;
@@ -115,7 +115,7 @@ TileFunction TileOf(size_t rows, size_t vectors) {
   }
 }
 
-// The same of at most kRows rows and of any number of vectors.
+// The same for at most kRows rows and any number of vectors.
 HWY_INLINE void Strip(size_t rows, size_t vectors, size_t depth, const float* a, size_t a_row,
                       size_t a_step, const float* b, size_t b_step, bool add, float* c,
                       size_t c_row) {
@@ -125,7 +125,8 @@ HWY_INLINE void Strip(size_t rows, size_t vectors, size_t depth, const float* a,
   }
 }
 
-// to(c, r) = from(r, c). Four by four in registers; a cache line of `from` at a time.
+// Computes to(c, r) = from(r, c), four by four in registers, and one cache line of `from` at a
+// time.
 void Transpose(const float* HWY_RESTRICT from, size_t from_row, size_t rows, size_t columns,
                float* HWY_RESTRICT to, size_t to_row) {
   constexpr size_t kSome = 16;
@@ -164,7 +165,7 @@ void Transpose(const float* HWY_RESTRICT from, size_t from_row, size_t rows, siz
 // ------------------------------------------------------------------------------------------------
 // Products of any size.
 
-// Values (k, n) of `b` as rows of kPanel, zeros behind the last column.
+// Copies the values (k, n) of `b` to rows of kPanel, with zeros behind the last column.
 void PackPanel(const MatrixView& b, size_t depth, size_t columns, float* HWY_RESTRICT panel) {
   if (b.column == 1) {
     for (size_t k = 0; k < depth; ++k, panel += kPanel) {
@@ -180,7 +181,7 @@ void PackPanel(const MatrixView& b, size_t depth, size_t columns, float* HWY_RES
   }
 }
 
-// c (+)= a b of one panel's columns, of at most kPanel.
+// Computes c (+)= a b for the columns of one panel, at most kPanel.
 void MultiplyPanel(const MatrixView& a, size_t rows, size_t depth, const float* panel,
                    size_t panel_row, size_t columns, bool add, float* c, size_t c_row) {
   const size_t vectors = VectorsOf(columns);
@@ -207,8 +208,8 @@ void MultiplyPanel(const MatrixView& a, size_t rows, size_t depth, const float* 
 
 size_t MultiplyScratch() { return kDepth * kPanel; }
 
-// `a` is read as it lies, and `b` too where its rows are contiguous: packed copies would cost more
-// than the misses do, which the tile's products hide.
+// `a` is read in place, and so is `b` if its rows are contiguous: packed copies would cost more
+// than the cache misses, which the tile's products hide.
 void MultiplyBlocks(const MatrixView& a, const MatrixView& b, size_t rows, size_t columns,
                     size_t depth, bool add, float* c, size_t c_row, float* panel) {
   for (size_t k = 0; k < depth; k += kDepth) {
@@ -235,7 +236,7 @@ constexpr size_t kKeys = kPanel > 64 ? kPanel : 64;  // whole vectors of every t
 size_t Padded(size_t values) { return VectorsOf(values) * kLanes; }
 size_t KeyBlocks(size_t tokens) { return (tokens + kKeys - 1) / kKeys; }
 
-// [tokens, width] as blocks of [width, kKeys], zeros behind the last token.
+// Copies [tokens, width] to blocks of [width, kKeys], with zeros behind the last token.
 void PackTransposed(const float* HWY_RESTRICT from, size_t row, size_t tokens, size_t width,
                     float* HWY_RESTRICT to) {
   for (size_t t0 = 0; t0 < tokens; t0 += kKeys, to += width * kKeys) {
@@ -245,7 +246,7 @@ void PackTransposed(const float* HWY_RESTRICT from, size_t row, size_t tokens, s
   }
 }
 
-// [tokens, width] as [tokens, Padded(width)].
+// Copies [tokens, width] to [tokens, Padded(width)].
 void PackRows(const float* HWY_RESTRICT from, size_t row, size_t tokens, size_t width,
               float* HWY_RESTRICT to) {
   const size_t padded = Padded(width);
@@ -255,7 +256,7 @@ void PackRows(const float* HWY_RESTRICT from, size_t row, size_t tokens, size_t 
   }
 }
 
-// The way back, scaled.
+// The reverse, scaled.
 void UnpackRows(const float* HWY_RESTRICT from, size_t tokens, size_t width, float scale,
                 float* HWY_RESTRICT to, size_t row) {
   const size_t padded = Padded(width);
@@ -264,7 +265,7 @@ void UnpackRows(const float* HWY_RESTRICT from, size_t tokens, size_t width, flo
   }
 }
 
-// The columns [first, end) of a block of keys from `key` on that query `i` sees; none: end <=
+// The columns [first, end) of a block of keys from `key` on that query `i` sees; empty if end <=
 // first.
 struct Seen {
   Seen(const AttentionShape& shape, size_t i, size_t key) {
@@ -286,7 +287,8 @@ struct Seen {
   size_t first, end;
 };
 
-// Columns of a block of keys that some of the queries [i, i + rows) see, counted from 0; 0: none.
+// Returns how many columns of a block of keys, counted from 0, some of the queries [i, i + rows)
+// see.
 size_t ColumnsSeen(const AttentionShape& shape, size_t i, size_t rows, size_t key) {
   const size_t last = i + rows - 1;
   if (last < key) return 0;
@@ -294,13 +296,13 @@ size_t ColumnsSeen(const AttentionShape& shape, size_t i, size_t rows, size_t ke
   return std::min({kKeys, last - key + 1, shape.tokens - key});
 }
 
-// Of one query: the running maximum and sum of its softmax, and what earlier results are scaled by.
+// For one query: the running maximum and sum of its softmax, and the factor of earlier results.
 struct Running {
   float most = -std::numeric_limits<float>::infinity();
   float sum = 0;
 };
 
-// Turns scores into exp(scaled score - most), and returns what goes before must be scaled by.
+// Turns scores into exp(scaled score - most), and returns the factor of what came before.
 float ExponentiateRow(const Seen& seen, size_t vectors, float scale, float* HWY_RESTRICT scores,
                       Running& running) {
   const Floats d;
@@ -335,7 +337,7 @@ void ScaleRow(float factor, size_t vectors, float* HWY_RESTRICT values) {
   }
 }
 
-// Queries [i, i + rows) by the keys of one block, at most kRows of them.
+// Computes queries [i, i + rows), at most kRows, with the keys of one block.
 void ForwardStrip(const AttentionShape& shape, const float* q, size_t q_row, const float* keys,
                   const float* values, size_t i, size_t rows, size_t key, float* scores,
                   float* results, Running* running) {
@@ -363,7 +365,7 @@ size_t ForwardScratch(const AttentionShape& shape) {
          kRows * kKeys + kQueries * Padded(shape.head) + 4 * kLanes;
 }
 
-// The next piece of scratch memory, aligned to whole vectors.
+// Returns the next piece of scratch memory, aligned to whole vectors.
 float* Take(float*& scratch, size_t values) {
   float* const taken = scratch;
   scratch += Padded(values);
@@ -407,7 +409,7 @@ void Forward(const AttentionShape& shape, const AttentionInput& in, float* out, 
   }
 }
 
-// What the backward pass of one key head has beside its arguments.
+// What the backward pass of one key head has besides its arguments.
 struct BackwardMemory {
   BackwardMemory(const AttentionShape& shape, float* scratch) {
     const size_t transposed = KeyBlocks(shape.tokens) * kKeys * shape.head;
@@ -434,8 +436,8 @@ struct BackwardMemory {
   float* delta;                                 // a token: results times their gradient
 };
 
-// Probabilities p and gradients s = p (dp - delta) of the scores, of one query; both arrays hold
-// scores and dp before.
+// Computes the probabilities p and the gradients s = p (dp - delta) of the scores of one query; the
+// arrays hold scores and dp before.
 void ScoreGradientRow(const AttentionShape& shape, const Seen& seen, size_t vectors, float lse,
                       float delta, float* HWY_RESTRICT p, float* HWY_RESTRICT s) {
   const Floats d;
@@ -449,8 +451,8 @@ void ScoreGradientRow(const AttentionShape& shape, const Seen& seen, size_t vect
   }
 }
 
-// Queries [i, i + rows), at most kRows, by one block of keys: fills their rows of `p` and `s`, and
-// adds to the queries' gradient.
+// Computes queries [i, i + rows), at most kRows, with one block of keys: fills their rows of `p`
+// and `s`, and adds to the gradient of the queries.
 void BackwardStrip(const AttentionShape& shape, const BackwardMemory& memory, const float* lse,
                    size_t i, size_t rows, size_t key, float* p, float* s) {
   const size_t columns = ColumnsSeen(shape, i, rows, key);
@@ -475,7 +477,7 @@ void BackwardStrip(const AttentionShape& shape, const BackwardMemory& memory, co
   }
 }
 
-// Adds a block of queries' part to the gradients of a block of keys.
+// Adds the part of a block of queries to the gradients of a block of keys.
 void AddToKeys(const AttentionShape& shape, const BackwardMemory& memory, size_t i, size_t queries,
                size_t key) {
   const size_t padded = Padded(shape.head), wide = padded / kLanes;
@@ -510,7 +512,7 @@ void BackwardHead(const AttentionShape& shape, const BackwardMemory& memory, con
   }
 }
 
-// The sum over a head of results times their gradient, a token.
+// Returns for each token the sum over a head of the results times their gradient.
 void Deltas(const AttentionShape& shape, const AttentionGradient& gradient, size_t offset,
             float* delta) {
   const Floats d;
@@ -570,7 +572,7 @@ HWY_EXPORT(Forward);
 HWY_EXPORT(BackwardScratch);
 HWY_EXPORT(Backward);
 
-// This thread's memory of so many values at least, aligned; what it held is lost.
+// Returns this thread's memory of at least `values` values, aligned; its former content is lost.
 float* Scratch(size_t values) {
   thread_local size_t held = 0;
   thread_local hwy::AlignedFreeUniquePtr<float[]> memory;

@@ -23,10 +23,10 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
-// What is left behind whole vectors goes through the same operations, a value at a time.
+// The values behind whole vectors go through the same operations, one at a time.
 using OneFloat = hn::CappedTag<float, 1>;
 
-// body(d, i) for whole vectors, then for single values.
+// Runs body(d, i) for whole vectors, then for single values.
 template <class Body>
 HWY_INLINE void ForEach(size_t values, const Body& body) {
   const Floats d;
@@ -35,7 +35,7 @@ HWY_INLINE void ForEach(size_t values, const Body& body) {
   for (; i < values; ++i) body(OneFloat(), i);
 }
 
-// The sum of value(d, i), vectors first.
+// Returns the sum of value(d, i), vectors first.
 template <class Value>
 HWY_INLINE float SumOf(size_t values, const Value& value) {
   const Floats d;
@@ -125,7 +125,7 @@ struct ValueAndSlope {
   V value, slope;
 };
 
-// x times the normal distribution's function.
+// x times the normal distribution function.
 struct Gelu {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE ValueAndSlope<V> Of(D d, V x) {
@@ -137,7 +137,7 @@ struct Gelu {
   }
 };
 
-// The same by tanh: x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
+// The same with tanh: x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
 struct GeluTanh {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE ValueAndSlope<V> Of(D d, V x) {
@@ -192,7 +192,7 @@ void GateValuesBackward(size_t values, const float* gate, const float* up, const
   });
 }
 
-// call(F()) for the activation's F.
+// Runs call(F()) for the activation's F.
 template <class Call>
 HWY_INLINE void With(Activation activation, const Call& call) {
   if (activation == Activation::kGelu) return call(Gelu());
@@ -293,7 +293,7 @@ void AddEachRow(size_t rows, size_t width, const float* x, float* to) {
   }
 }
 
-// No fused operation here: the bits are those of the plain loop.
+// Uses no fused operation: the bits are those of the plain loop.
 void AdamWValues(const AdamWFactors& c, size_t values, float* HWY_RESTRICT parameters,
                  const float* HWY_RESTRICT gradient, float* HWY_RESTRICT first,
                  float* HWY_RESTRICT second) {

@@ -1,4 +1,5 @@
-// Functions of a vector of fp32 values, to a few units in the last place: once a target.
+// Functions of a vector of fp32 values, accurate to a few units in the last place. They are
+// compiled once for each instruction set.
 
 #if defined(ATOLL_WORKER_KERNELS_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_KERNELS_VECTOR_MATH_INL_H_
@@ -14,12 +15,13 @@ namespace atolld {
 namespace HWY_NAMESPACE {
 namespace {
 
-// e^x; 0 below -88, e^88 above that, NaN of NaN. Cephes' polynomial behind a shift of the exponent.
+// Returns e^x. The result is 0 below -88, e^88 above 88, and NaN for NaN. Uses the polynomial of
+// Cephes, scaled by a shift of the exponent.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V Exp(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
-  // Of an x86 the second operand comes through where one is NaN.
+  // On x86, Min and Max return the second operand if one of the two is NaN.
   x = hn::Min(hn::Set(d, 88.0f), hn::Max(hn::Set(d, -88.0f), x));
   const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
@@ -34,7 +36,7 @@ HWY_INLINE V Exp(D d, V x) {
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
 }
 
-// 1 / (1 + e^-x).
+// Returns 1 / (1 + e^-x).
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V Sigmoid(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -42,7 +44,7 @@ HWY_INLINE V Sigmoid(D d, V x) {
   return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
 }
 
-// The error function by the rational minimax approximation that Eigen and XLA use.
+// Returns the error function of x, by the rational minimax approximation that Eigen and XLA use.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V Erf(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -1,11 +1,12 @@
-// The instruction sets that worker/kernels is compiled for; to be included before Highway.
+// The instruction sets for which worker/kernels is compiled; include it before Highway.
 //
-// The baseline, SSE4, AVX2 with FMA, and AVX-512; what lies between and beyond them costs the
-// compiler's time and gains little here. Vectors of SVE do not fit into arrays, as the tiles of a
-// product need.
+// They are the baseline, SSE4, AVX2 with FMA, and AVX-512; other sets would cost compile time and
+// gain little speed. SVE is left out because its vectors cannot be stored in arrays, which the
+// tiles of a matrix product need.
 #pragma once
 
-// What Highway calls AVX10.2, AVX3_SPR and AVX3_ZEN4, of which Debian 12's does not know the names.
+// Highway's AVX10.2, AVX3_SPR and AVX3_ZEN4, by their bits, because the Highway of Debian 12 does
+// not have these names.
 #define ATOLL_BEYOND_AVX512 (1LL << 3 | 1LL << 4 | 1LL << 6)
 
 #define HWY_DISABLED_TARGETS \

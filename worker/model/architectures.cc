@@ -23,7 +23,7 @@
 namespace atolld {
 namespace {
 
-// Weight and bias of a norm or a matrix; undefined where the kind has no biases.
+// Weight and bias of a norm or a matrix; undefined if the kind has no biases.
 struct Linear {
   at::Tensor weight, bias;
 
@@ -33,14 +33,15 @@ struct Linear {
   }
 };
 
-// `in` with what `linear` makes of `x`, which is one pass without dropout.
+// Returns `in` plus linear(x), in one pass if there is no dropout.
 at::Tensor AddTo(const at::Tensor& in, const Linear& linear, const at::Tensor& x, double dropout,
                  const at::Generator& generator) {
   if (dropout <= 0 && UsesKernels(x)) return FusedLinear(x, linear.weight, linear.bias, in);
   return in + Drop(linear(x), dropout, generator);
 }
 
-// Rows of token embeddings, and of positions where those are defined; [batch tokens, width].
+// Returns rows of token embeddings, plus those of positions if they are defined; [batch tokens,
+// width].
 at::Tensor Embed(const at::Tensor& embedding, const at::Tensor& tokens,
                  const at::Tensor& positions = {}) {
   const int64_t length = tokens.size(1);
@@ -80,7 +81,7 @@ class Gpt final : public Model {
 
 constexpr double kNormEpsilon = 1e-5;  // nn.LayerNorm's
 
-// The manifest's order of one block.
+// The tensors of one block in the manifest's order.
 struct Gpt::Block {
   Linear attention_norm, attention_in, attention_out, mlp_norm, mlp_in, mlp_out;
 };
@@ -92,7 +93,7 @@ void Gpt::Initialise(const at::Tensor& flat, uint64_t seed) const {
   InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed);
 }
 
-// It holds nothing but its shape.
+// The model holds only its shape.
 std::unique_ptr<Model> Gpt::CopyTo(const at::Device&, const at::Generator& generator) const {
   auto copy = std::make_unique<Gpt>(*this);
   copy->DrawFrom(generator);
@@ -112,7 +113,7 @@ at::Tensor Gpt::Norm(const Linear& norm, const at::Tensor& x) const {
   return at::layer_norm(x, norm.weight.sizes(), norm.weight, norm.bias, epsilon);
 }
 
-// The heads' results side by side.
+// Returns the heads' results side by side.
 at::Tensor Gpt::Attend(const Block& block, const at::Tensor& x, int64_t batch,
                        double dropout) const {
   const int64_t heads = model_.heads(), width = model_.width();
@@ -159,7 +160,8 @@ at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& toke
   return Linear{model_.untied() ? *next : token_embedding, {}}(last);
 }
 
-// cos and sin of position x frequency, [tokens, head width / 2]; undefined: positions are unknown.
+// cos and sin of position x frequency, [tokens, head width / 2]; undefined if the layer has no
+// positions.
 struct Rotation {
   at::Tensor cos, sin;
 
@@ -182,8 +184,8 @@ struct Rotation {
   }
 };
 
-// Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, a gated
-// feed-forward part. What a relative has beside that, its DecoderShape and DecoderFamily say.
+// Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, a gated feed-forward
+// part. Its DecoderShape and DecoderFamily describe what a relative has besides.
 //
 // Rotations pair value i of a head with value i + half, as Hugging Face's weights are laid out.
 class Llama final : public Model {
@@ -238,14 +240,14 @@ void Llama::Initialise(const at::Tensor& flat, uint64_t seed) const {
   InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed, family_.gemma ? 0 : 1);
 }
 
-// It holds nothing but its shape, and angles that follow from it.
+// The model holds only its shape, and angles that follow from it.
 std::unique_ptr<Model> Llama::CopyTo(const at::Device&, const at::Generator& generator) const {
   auto copy = std::make_unique<Llama>(*this);
   copy->DrawFrom(generator);
   return copy;
 }
 
-// In the manifest's order, which BlockTensors says.
+// Takes the tensors in the manifest's order, which BlockTensors defines.
 Llama::Block Llama::Take(ModelParameters::const_iterator& next) const {
   using Norms = DecoderFamily::Norms;
   const auto linear = [&next](bool biased) {
@@ -275,7 +277,7 @@ Llama::Block Llama::Take(ModelParameters::const_iterator& next) const {
   return block;
 }
 
-// `x` itself where there is no such norm.
+// Returns `x` itself if there is no such norm.
 at::Tensor Llama::Norm(const at::Tensor& x, const at::Tensor& weight) const {
   if (!weight.defined()) return x;
   if (UsesKernels(x)) {
@@ -287,7 +289,7 @@ at::Tensor Llama::Norm(const at::Tensor& x, const at::Tensor& weight) const {
   return unit * (family_.gemma ? weight + 1 : weight);
 }
 
-// Of what a product has made, which under autocast is too coarse for a sum of squares.
+// Normalises the result of a product, which under autocast is too coarse for a sum of squares.
 at::Tensor Llama::HeadNorm(const at::Tensor& x, const at::Tensor& weight) const {
   return weight.defined() ? Norm(x.to(at::kFloat), weight) : x;
 }
@@ -299,7 +301,8 @@ Rotation Llama::RotationOf(int64_t tokens, const at::Tensor& like, char letter) 
   return kept;
 }
 
-// Angles in fp64: far positions turn through many circles, of which fp32 would lose parts.
+// Computes angles in fp64: distant positions turn through many circles, of which fp32 would lose
+// parts.
 Rotation Llama::MakeRotation(int64_t tokens, const at::Tensor& like, char letter) const {
   const at::NoGradGuard no_grad;
   const bool apart = IsLocalLayer(letter) && shape_.local_rope_theta != 0;
@@ -339,7 +342,7 @@ at::Tensor Llama::FusedAttend(const Block& block, const at::Tensor& x, int64_t b
                         block.v(x), {batch, heads, groups, head_, rule.window, scale});
 }
 
-// The heads' results side by side.
+// Returns the heads' results side by side.
 at::Tensor Llama::Attend(const Block& block, const at::Tensor& x, int64_t batch,
                          const Rotation& rotation, const AttentionRule& rule,
                          double dropout) const {
@@ -422,7 +425,7 @@ at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& to
 //   W x  becomes  (W + alpha / rank B A) x,     A [rank, in], B [out, rank]
 //
 // Only A and B are parameters, so only they are trained, exchanged and logged. The base is read
-// once, from a file of this machine that the run knows by its SHA-256.
+// once, from a file on this machine that the run identifies by its SHA-256.
 class Lora final : public Model {
  public:
   // FAILED_PRECONDITION: the file at model.base_path() is not the run's base.
@@ -503,7 +506,7 @@ void Lora::Initialise(const at::Tensor& flat, uint64_t seed) const {
   }
 }
 
-// Dropout is the base's to draw.
+// The base draws the dropout.
 std::unique_ptr<Model> Lora::CopyTo(const at::Device& device,
                                     const at::Generator& generator) const {
   std::unique_ptr<Lora> copy(new Lora(manifest(), base_->CopyTo(device, generator), scale_));

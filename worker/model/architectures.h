@@ -1,4 +1,4 @@
-// The architectures: GPTs, Llama, and adapters beside either.
+// Makes the model of a run: a GPT, a Llama, or adapters for one of them.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 
 namespace atolld {
 
-// The model of the spec's kind, or its adapters. With `checkpointing` the activations of blocks are
-// computed again in the backward pass instead of kept; adapters keep theirs. INVALID_ARGUMENT: the
-// spec breaks a rule. FAILED_PRECONDITION: the file at model.base_path() is not the run's base.
+// Makes the model of the spec's kind, or its adapters. If `checkpointing` is true, the activations
+// of blocks are not kept but computed again in the backward pass; adapters always keep their
+// activations. Fails with INVALID_ARGUMENT if the spec is invalid, and with FAILED_PRECONDITION if
+// the file at model.base_path() is not the base model of the run.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const v1::ModelSpec& model,
                                                  bool checkpointing = false);
 

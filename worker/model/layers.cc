@@ -28,7 +28,7 @@ bool EndsInResidual(const std::string& name) {
 
 using Part = std::function<at::Tensor(const at::Tensor&)>;
 
-// Stands in the graph for a whole part.
+// A node of the graph that represents a whole part of the model.
 class PartNode final : public torch::autograd::Node {
  public:
   PartNode(Part part, at::Tensor x, const at::Generator& generator)

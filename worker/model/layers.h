@@ -1,5 +1,5 @@
-// What the architectures share: initial values, dropout, causal attention, and activation
-// checkpointing. What libtorch throws passes through.
+// The parts that all architectures share: initial values, dropout, causal attention and activation
+// checkpointing. May throw libtorch's exceptions.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,45 +12,52 @@
 
 namespace atolld {
 
-// The tensors of a manifest, in its order, each a view into the flat vector that it was bound to.
+// The tensors of a manifest, in its order. Each is a view into the flat vector of parameters.
 using ModelParameters = std::vector<at::Tensor>;
 
-// GPT-2's way: matrices N(0, 0.02), those that lead back into the residual stream (named c_proj,
-// o_proj or down_proj) N(0, 0.02 / sqrt(2 layers)); norms 1, biases 0. One draw a value, in the
-// manifest's order. `norm`: what norms begin with instead of 1.
+// Sets initial values as GPT-2 does. Matrices are drawn from N(0, 0.02), except that matrices whose
+// result is added to the residual stream (named c_proj, o_proj or down_proj) are drawn from N(0,
+// 0.02 / sqrt(2 layers)). The weights of norms are set to `norm` and biases to 0. Each value uses
+// one random number, in the manifest's order.
 void InitialiseLayers(const v1::Manifest& manifest, uint32_t layers,
                       const ModelParameters& parameters, uint64_t seed, double norm = 1);
 
-// `x` with a share of its values zeroed and the others scaled up; `x` itself while evaluating (0).
-// An undefined `generator` is libtorch's own of x's device. A defined one is of a CPU; the values
-// are those that at::dropout draws there from libtorch's own in the same state.
+// Returns `x` with a random share `dropout` of its values set to zero and the others scaled up.
+// Returns `x` itself if `dropout` is 0, as in evaluation. If `generator` is undefined, libtorch's
+// default generator of the device of `x` is used. Otherwise it must be a CPU generator, and the
+// result is the same as that of at::dropout with the default generator in the same state.
 at::Tensor Drop(const at::Tensor& x, double dropout, const at::Generator& generator);
 
-// Whether worker/kernels/fused.h has operations for `x` as it is and as libtorch would compute:
-// fp32 on a CPU, and not in bf16 under autocast.
+// Returns true if the operations of worker/kernels/fused.h can be used for `x` in place of
+// libtorch's: `x` is fp32 on a CPU, and autocast to bf16 is off.
 bool UsesKernels(const at::Tensor& x);
 
-// What an attention has beside causality.
+// The options of an attention, which is always causal.
 struct AttentionRule {
-  int64_t window = 0;  // tokens that a position sees, itself among them; 0: all before it
-  double scale = 0;    // of the products of queries and keys; 0: 1 / sqrt(head width)
-  double cap = 0;      // scores s become cap tanh(s / cap); 0: they stay
+  // The number of tokens that a position sees, including itself; 0 means no limit.
+  int64_t window = 0;
+  // The factor by which the products of queries and keys are multiplied; 0 means 1 / sqrt(head
+  // width).
+  double scale = 0;
+  // A score s is replaced by cap tanh(s / cap); 0 means that scores are not changed.
+  double cap = 0;
 };
 
-// Causal self-attention over q, k, v of shape [batch, heads, tokens, head width]; returns that
-// shape. `dropout` is the probability of dropping an attention weight, 0 while evaluating, drawn
-// from `generator` as Drop does.
+// Computes causal self-attention. q, k, v and the result have the shape [batch, heads, tokens, head
+// width]. `dropout` is the probability with which an attention weight is dropped; it is 0 in
+// evaluation. `generator` is used as in Drop.
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            double dropout, const at::Generator& generator,
                            const AttentionRule& rule = {});
 
-// Activation checkpointing (Chen et al., "Training deep nets with sublinear memory cost"): a part
-// of the model whose activations are not kept for the backward pass but computed again there.
+// Activation checkpointing (Chen et al., "Training deep nets with sublinear memory cost"): the
+// activations of a part of the model are not kept for the backward pass, but computed again in it.
 //
-// part(x), and in the backward pass part(x) once more, with the same random numbers and under the
-// same autocast, so that gradients are those of part(x) itself. `part` must be a function of x and
-// of leaf tensors alone, and own what it refers to; it draws from `generator` or, where that is
-// undefined, from libtorch's own of x's device. While no gradient is recorded: just part(x).
+// Returns part(x). The backward pass computes part(x) again, with the same random numbers and the
+// same autocast, so that gradients are the same as without checkpointing. `part` must depend only
+// on x and on leaf tensors, and must own everything to which it refers. Its random numbers come
+// from `generator`, or from libtorch's default generator of the device of x if that is undefined.
+// If no gradient is recorded, this only calls part(x).
 at::Tensor Checkpointed(std::function<at::Tensor(const at::Tensor&)> part, const at::Tensor& x,
                         const at::Generator& generator = {});
 

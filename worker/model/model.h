@@ -1,9 +1,11 @@
-// A model as the trainer and the generator see it: a function of flat parameters and tokens.
+// The interface of a model for training and for generating text: a function of flat parameters and
+// tokens.
 //
-// The tensors of a model are views into one flat fp32 vector, laid out by its manifest, so taking
-// parameters in or handing them out is one memcpy, and a model can be bound to memory that it does
-// not own (a mapped slot). A Model holds no parameters that are trained: the same one serves the
-// worker's own and the replica's. What libtorch throws passes through. One thread at a time.
+// The tensors of a model are views into one flat fp32 vector, laid out by its manifest. Copying
+// parameters in or out is therefore one memcpy, and a model can be bound to memory that it does not
+// own (a mapped slot). A Model holds no trained parameters, so the same Model can be used with the
+// worker's own parameters and with those of the replica. May throw libtorch's exceptions. Used by
+// one thread at a time.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,7 +20,8 @@
 
 namespace atolld {
 
-inline constexpr int64_t kIgnoredTarget = -100;  // libtorch's own of a cross-entropy
+// The value that libtorch's cross-entropy ignores by default.
+inline constexpr int64_t kIgnoredTarget = -100;
 
 class Model {
  public:
@@ -26,48 +29,52 @@ class Model {
 
   const v1::Manifest& manifest() const { return manifest_; }
 
-  // Views into `flat` (fp32, manifest().elements() values), for Loss and Logits.
+  // Returns views into `flat` (fp32, manifest().elements() values), for Loss and Logits.
   ModelParameters Bind(const at::Tensor& flat) const;
 
-  // As Bind, but each view collects its gradient into the same place of `gradient`, a flat tensor
-  // of equal size. Backward passes add to it; the caller zeroes it.
+  // Does the same as Bind for training. The gradient of each view is stored at the same place in
+  // `gradient`, a flat tensor of the same size. Backward passes add to it; the caller must set it
+  // to zero.
   ModelParameters BindTrainable(const at::Tensor& flat, const at::Tensor& gradient) const;
 
-  // The same model for parameters on `device`: what it holds itself, a base beneath adapters, lies
-  // there, and is shared with this one where that is the same device. Its dropout draws from
-  // `generator`; undefined: from libtorch's own of the device. Both may be used at once.
+  // Returns the same model for parameters on `device`. The base model of adapters, which the model
+  // holds itself, is copied to that device, or is shared with this model if it is already there.
+  // The dropout of the new model uses `generator`, or libtorch's default generator of the device if
+  // that is undefined. Both models may be used at the same time.
   virtual std::unique_ptr<Model> CopyTo(const at::Device& device,
                                         const at::Generator& generator) const = 0;
 
-  // Fills `flat` with the parameters that a run of this seed begins with.
+  // Sets `flat` to the initial parameters of a run with this seed.
   virtual void Initialise(const at::Tensor& flat, uint64_t seed) const = 0;
 
-  // Logits [batch * tokens, vocabulary] of int64 `tokens` [batch, tokens], tokens <= context.
+  // Returns the logits [batch * tokens, vocabulary] of int64 `tokens` [batch, tokens]. The number
+  // of tokens must not exceed the context.
   virtual at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                             double dropout) const = 0;
 
-  // Mean cross-entropy in nats over batch x tokens; `targets` as `tokens`. Those that are
-  // kIgnoredTarget do not count; there must be one that does.
+  // Returns the mean cross-entropy in nats over batch x tokens. `targets` has the shape of
+  // `tokens`. Targets equal to kIgnoredTarget do not count; at least one must count.
   virtual at::Tensor Loss(const ModelParameters& parameters, const at::Tensor& tokens,
                           const at::Tensor& targets, double dropout) const;
 
  protected:
-  // With `checkpointing` the activations of blocks are computed again in the backward pass instead
-  // of kept.
+  // If `checkpointing` is true, the activations of blocks are not kept but computed again in the
+  // backward pass.
   explicit Model(v1::Manifest manifest, bool checkpointing = false)
       : manifest_(std::move(manifest)), checkpointing_(checkpointing) {}
 
   const at::Generator& generator() const { return generator_; }
   void DrawFrom(const at::Generator& generator) { generator_ = generator; }
 
-  // block(x), by way of a checkpoint where that is wanted; `block` owns what it refers to.
+  // Returns block(x), with activation checkpointing if it is on. `block` must own everything to
+  // which it refers.
   at::Tensor Run(const std::function<at::Tensor(const at::Tensor&)>& block,
                  const at::Tensor& x) const;
 
  private:
   const v1::Manifest manifest_;
   const bool checkpointing_;
-  at::Generator generator_;  // of dropout, since CopyTo
+  at::Generator generator_;  // The generator of dropout, which CopyTo sets.
 };
 
 }  // namespace atolld

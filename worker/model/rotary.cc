@@ -8,8 +8,8 @@ namespace {
 
 constexpr double kCircle = 6.283185307179586;  // 2 pi
 
-// Frequencies that turn often within the first context stay, slow ones are divided by the factor,
-// and between the two bounds the share of what stays goes up by the number of turns.
+// Frequencies that turn often within the original context stay, slow ones are divided by the
+// factor, and between the two bounds the share that stays grows with the number of turns.
 std::vector<double> Llama3Factors(const DecoderShape& shape, double theta, uint64_t width) {
   std::vector<double> factors;
   for (uint64_t i = 0; i < width; i += 2) {
@@ -22,7 +22,7 @@ std::vector<double> Llama3Factors(const DecoderShape& shape, double theta, uint6
   return factors;
 }
 
-// The same with a share that goes by the pair's number.
+// The same, where the share depends on the pair's number.
 std::vector<double> YarnFactors(const DecoderShape& shape, double theta, uint64_t width) {
   const auto size = static_cast<double>(width);
   // The pair that turns so often within the first context; not whole.

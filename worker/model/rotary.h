@@ -1,7 +1,7 @@
-// Rotary positions (Su et al., arXiv:2104.09864) of models whose context has been made longer: by
-// how much each pair of a head's values turns less than it did.
+// Rotary positions (Su et al., arXiv:2104.09864) of models whose context has been extended:
+// computes the factors by which the rotation of each pair of a head's values is slowed down.
 //
-// Pure functions without libtorch; any thread.
+// The functions do not use libtorch. Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@
 
 namespace atolld {
 
-// Factors of the frequencies theta^(-2i / width), i below width / 2; empty: all are 1. Of "linear"
-// (kaiokendev 2023) 1 / rope_factor; of "llama3" as Llama 3.1 computes them; of "yarn" as Peng et
-// al., arXiv:2309.00071, section 3.2 with the bounds rounded outwards, as transformers has it.
+// Returns the factors of the frequencies theta^(-2i / width) for i below width / 2; empty if all
+// factors are 1. With "linear" scaling (kaiokendev 2023) each factor is 1 / rope_factor. "llama3"
+// is computed as in Llama 3.1. "yarn" follows Peng et al., arXiv:2309.00071, section 3.2, with the
+// bounds rounded outwards as in transformers.
 std::vector<double> RotaryFactors(const DecoderShape& shape, double theta, uint64_t width);
 
-// What cos and sin are multiplied by: of "yarn" rope_attention or what its paper recommends;
-// else 1.
+// Returns the factor by which cos and sin are multiplied. With "yarn" it is rope_attention, or the
+// value that the paper recommends if rope_attention is not set; otherwise it is 1.
 double RotaryScale(const DecoderShape& shape);
 
 }  // namespace atolld

@@ -1,4 +1,4 @@
-// The edge at which libtorch's exceptions become a Status.
+// Turns libtorch's exceptions into a Status.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -13,7 +13,8 @@
 
 namespace atolld {
 
-// libtorch has its own exception for a GPU's memory alone; a CPU's is known by its words.
+// Returns true if the message of an exception reports a lack of memory. libtorch has an exception
+// class only for a lack of GPU memory; a lack of CPU memory is recognised by the message.
 inline bool IsOutOfMemory(absl::string_view what) {
   return absl::StrContains(what, "out of memory") || absl::StrContains(what, "allocate memory") ||
          absl::StrContains(what, "not enough memory");
@@ -26,8 +27,8 @@ inline absl::Status OutOfMemory(absl::string_view context) {
                    "accumulation or checkpointing needs less"));
 }
 
-// What an error of libtorch's says, without the lines of its source that it begins and ends with:
-// "[enforce fail at x.cc:197] . what" and "Exception raised from".
+// Returns a libtorch error message without the references to libtorch's source at its beginning
+// ("[enforce fail at x.cc:197] . ") and its end ("Exception raised from").
 inline absl::string_view WithoutTorchSource(absl::string_view what) {
   what = what.substr(0, what.find("\nException raised from"));
   if (!absl::StartsWith(what, "[enforce fail at ")) return what;
@@ -37,8 +38,8 @@ inline absl::string_view WithoutTorchSource(absl::string_view what) {
   return begin == absl::string_view::npos ? "libtorch refuses it" : what.substr(begin);
 }
 
-// Runs `call`; what it throws comes back with `context`, which names the tensors at hand and their
-// shapes.
+// Runs `call` and turns an exception into a Status that begins with `context`, which should name
+// the tensors involved and their shapes.
 template <typename Call>
 absl::Status CatchTorch(absl::string_view context, Call&& call) {
   try {

@@ -1,7 +1,7 @@
-// The one place that knows which libtorch this is: Debian 12 has 1.13, Debian 13 has 2.6,
-// pytorch.org newer ones.
+// The only code that depends on the version of libtorch. Debian 12 has version 1.13, Debian 13 has
+// 2.6, and pytorch.org has newer versions.
 //
-// Everything else in worker/ uses only what all of them share.
+// All other code in worker/ uses only functions that exist in all these versions.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@ namespace atolld {
 
 inline constexpr const char* kTorchVersion = TORCH_VERSION;
 
-// Whether matrix products are computed in bf16.
+// Returns true if matrix products are computed in bf16.
 inline bool AutocastEnabled(at::DeviceType device) {
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
   return at::autocast::is_autocast_enabled(device);
@@ -21,8 +21,9 @@ inline bool AutocastEnabled(at::DeviceType device) {
 #endif
 }
 
-// Matrix products in bf16, or in what their arguments are, while it lives. Parameters that were
-// converted are forgotten at its end, since a step changes them.
+// While an Autocast exists, matrix products are computed in bf16 if `on` is true, and otherwise in
+// the type of their arguments. The destructor clears the cache of converted parameters, because a
+// step changes the parameters.
 class Autocast {
  public:
   Autocast(at::DeviceType device, bool on) : device_(device), was_(AutocastEnabled(device)) {
@@ -55,9 +56,10 @@ class Autocast {
   const bool was_;
 };
 
-// The fused form of causal attention, which draws from libtorch's own generator; `seen`, bools of
-// [tokens, tokens], takes the place of causality where it is defined. 1.13 has only a private one
-// that is no faster on a CPU.
+// Computes causal attention with libtorch's fused operation, whose random numbers come from
+// libtorch's default generator. If `seen` is defined, it has bools of shape [tokens, tokens] that
+// replace the causal mask. libtorch 1.13 has only a private version of this operation, which is not
+// faster on a CPU.
 #if TORCH_VERSION_MAJOR >= 2
 inline constexpr bool kHasFusedAttention = true;
 inline at::Tensor FusedCausalAttention(const at::Tensor& q, const at::Tensor& k,

@@ -55,8 +55,8 @@ namespace {
 constexpr char kStopSeparator = '\x1f';
 constexpr char kTold[] = "atoll/told";  // a payload of a Status
 
-// The model that a command is about: a run's, handed over by the command line, or a folder as
-// Hugging Face has it.
+// The model of a command: a run's, passed by the command line, or a folder in Hugging Face's
+// format.
 struct LoadedModel {
   v1::RunSpec spec;  // of a folder: the model, and data of no run
   v1::Manifest manifest;
@@ -85,7 +85,7 @@ std::vector<std::string> WithModelFlags(std::vector<std::string> more) {
   return more;
 }
 
-// What peers exchange: all but the personal tensors.
+// Returns how many values peers exchange: all but the personal tensors.
 uint64_t SharedElements(const LoadedModel& model) {
   return SharedPart(model.manifest, PersonalPatterns(model.spec.model())).elements();
 }
@@ -96,15 +96,15 @@ absl::Status CheckElements(uint64_t said, const LoadedModel& model, const std::s
       origin, " tells of ", said, " parameters, and its model has ", SharedElements(model)));
 }
 
-// Puts the personal tensors behind what peers exchange, from --personal, a worker's state file.
-// FAILED_PRECONDITION: the run has some, and they are not there.
+// Appends the personal tensors to what peers exchange, from --personal, a worker's state file.
+// Fails with FAILED_PRECONDITION if the run has personal tensors and they are missing.
 absl::Status AddPersonal(const Flags& flags, LoadedModel* model) {
   const v1::Manifest personal =
       PersonalPart(model->manifest, PersonalPatterns(model->spec.model()));
   if (personal.elements() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string path, flags.Text("personal", ""));
   absl::StatusOr<std::vector<float>> values =
-      path.empty() ? absl::NotFoundError("no peer's folder")
+      path.empty() ? absl::NotFoundError("no folder of a peer is named")
                    : ReadPersonalTensors(path, model->spec.run_id(), personal.elements());
   if (values.ok()) {
     model->parameters.insert(model->parameters.end(), values->begin(), values->end());
@@ -112,14 +112,14 @@ absl::Status AddPersonal(const Flags& flags, LoadedModel* model) {
   }
   std::vector<std::string> names;
   for (const v1::Tensor& tensor : personal.tensors()) names.push_back(tensor.name());
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the state lacks ", absl::StrJoin(names, ", "),
-      ", which every peer of the run keeps to itself; name as --dir the folder of a peer that has "
-      "trained, whose worker-state has them (",
-      values.status().message(), ")"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the state lacks ", absl::StrJoin(names, ", "),
+                   ", which every peer of the run keeps to itself; give --dir the folder of a peer "
+                   "that has trained: its worker-state has them (",
+                   values.status().message(), ")"));
 }
 
-// --state -: everything comes through standard input, as the command line makes it.
+// --state -: everything comes through standard input, as the command line writes it.
 absl::StatusOr<LoadedModel> LoadStream(const Flags& flags) {
   constexpr uint64_t kLargestSpec = 64 << 20;
   const std::string origin = "standard input";
@@ -143,9 +143,9 @@ absl::StatusOr<LoadedModel> LoadStream(const Flags& flags) {
   return model;
 }
 
-// --model FOLDER, or --state -, or --spec and --parameters with --offset and --elements.
-// INVALID_ARGUMENT: a flag is missing; FAILED_PRECONDITION, DATA_LOSS, NOT_FOUND: what is wrong
-// with a file, by name.
+// Loads --model FOLDER, or --state -, or --spec and --parameters with --offset and --elements.
+// Fails with INVALID_ARGUMENT if a flag is missing, and with FAILED_PRECONDITION, DATA_LOSS or
+// NOT_FOUND for what is wrong with a file, which the message names.
 absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string folder, flags.Text("model", ""));
   if (!folder.empty()) return LoadFolder(folder);
@@ -171,7 +171,7 @@ absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
   return model;
 }
 
-// A run's data, by whose digest it is known; or a peer's own.
+// Opens a run's data, which must have the run's digest, or a peer's own data.
 absl::StatusOr<std::unique_ptr<TrainingData>> OpenData(const v1::RunSpec& spec,
                                                        const std::string& path) {
   const uint64_t vocabulary = spec.model().vocabulary();
@@ -180,8 +180,8 @@ absl::StatusOr<std::unique_ptr<TrainingData>> OpenData(const v1::RunSpec& spec,
                                {nullptr, spec.data().validation_fraction()});
 }
 
-// What --tokenizer names (default: the folder's own, or bytes where that fits): a path, or "bytes".
-// FAILED_PRECONDITION: a folder without one.
+// Returns what --tokenizer names (default: the folder's own tokenizer, or bytes if they fit): a
+// path, or "bytes". Fails with FAILED_PRECONDITION if a folder has none.
 absl::StatusOr<std::string> TokenizerNameOf(const Flags& flags, const LoadedModel& model) {
   ASSIGN_OR_RETURN(const std::string given, flags.Text("tokenizer", ""));
   if (!given.empty()) return given;
@@ -195,12 +195,11 @@ absl::StatusOr<std::string> TokenizerNameOf(const Flags& flags, const LoadedMode
   return absl::FailedPreconditionError(
       absl::StrCat(model.folder, " has no tokenizer.json, tokenizer.model or characters.json, and ",
                    Counted(model.spec.model().vocabulary(), "token"),
-                   " are no bytes; name the file as "
-                   "--tokenizer"));
+                   " are not bytes; name the file as --tokenizer"));
 }
 
-// The tokenizer of that name. FAILED_PRECONDITION: not the run's; it has more tokens than the
-// model.
+// Loads the tokenizer of that name. Fails with FAILED_PRECONDITION if it is not the run's, or has
+// more tokens than the model.
 absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const Flags& flags,
                                                        const LoadedModel& model) {
   ASSIGN_OR_RETURN(const std::string name, TokenizerNameOf(flags, model));
@@ -231,11 +230,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const Flags& flags,
   return tokenizer;
 }
 
-// A plain line a message: the daemon relays it with the run and the round.
+// Prints one plain line per message: the daemon relays it with the run and the round.
 void LogLine(const std::string& line) { PrintLine(stderr, absl::StrCat("atoll-worker: ", line)); }
 
-// Prints text as its tokens come. What a token means may hang on those before and, of a character
-// in several tokens, behind it: all are decoded together, and a broken end waits.
+// Prints text as its tokens arrive. The meaning of a token may depend on earlier tokens and, for a
+// character in several tokens, on later ones: all are decoded together, and an incomplete end
+// waits.
 class TextPrinter {
  public:
   TextPrinter(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
@@ -264,7 +264,7 @@ class TextPrinter {
     Show(stops_.Rest());
     if (!status_.ok() || unknown_ == 0) return status_;
     const std::string what = absl::StrCat(
-        unknown_, " of ", unknown_ + known_, " sampled tokens are none of the tokenizer's ",
+        unknown_, " of ", unknown_ + known_, " sampled tokens are not among the tokenizer's ",
         tokenizer_.vocabulary(), " (", tokenizer_.kind(),
         "); if the model was trained with another tokenizer, name its file as --tokenizer");
     if (known_ == 0) return absl::FailedPreconditionError(what);
@@ -304,7 +304,7 @@ class TextPrinter {
   absl::Status status_;
 };
 
-// What a run's spec says of its data, for a model of no run.
+// Sets what a run's spec says of its data, for a model without a run.
 absl::Status NameData(const Flags& flags, LoadedModel* model, std::string* path) {
   v1::DataSpec& data = *model->spec.mutable_data();
   ASSIGN_OR_RETURN(const double fraction, flags.Number("validation-fraction", 0.1));
@@ -320,7 +320,7 @@ absl::Status NameData(const Flags& flags, LoadedModel* model, std::string* path)
   return TokenizerOf(flags, *model).status();  // fits the model
 }
 
-// Of the validation split; 0: nobody knows what its tokens mean.
+// Of the validation split; 0 if the meaning of its tokens is unknown.
 absl::StatusOr<double> BytesPerToken(const TrainingData& data) {
   constexpr uint64_t kTogether = 4096;  // a character that is cut between two costs nothing
   double bytes = 0, tokens = 0;
@@ -408,7 +408,7 @@ std::string HelpText() {
 --parameters is a file that holds the flat parameter vector as little-endian fp32 from byte
 --offset on (default 0); --elements, where given, must be what the model has. --spec is a
 serialised RunSpec. In place of all of these, --state - takes them from standard input: a length
-(64 bits, little-endian), the RunSpec of so many bytes, the number of parameters, the parameters.
+(64 bits, little-endian), the RunSpec of that many bytes, the number of parameters, the parameters.
 --personal names the state file of a worker of the run, which holds its personal tensors.
 Exit codes: 0 done, 1 failed, 2 the call is wrong.
 )";
@@ -541,10 +541,10 @@ absl::Status RunExport(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(OutputFolder made, OutputFolder::Make(folder, model.manifest.elements() *
                                                                          DTypeBytes(options.dtype) +
                                                                      BytesOfTokenizer(tokenizer)));
-  RETURN_IF_ERROR(
-      spec.lora_rank() != 0
-          ? WriteAdapterFolder(made.place(), spec, model.parameters, base, options.dtype)
-          : WriteHubFolder(made.place(), spec, model.parameters, options));
+  RETURN_IF_ERROR(spec.lora_rank() != 0
+                      ? WriteAdapterFolder(made.place(), spec, model.parameters, FolderOfBase(base),
+                                           options.dtype)
+                      : WriteHubFolder(made.place(), spec, model.parameters, options));
   if (!tokenizer.empty()) RETURN_IF_ERROR(CopyTokenizer(tokenizer, made.place()).status());
   RETURN_IF_ERROR(made.Finish());
   std::cout << absl::StrJoin(ModelFilesIn(folder), "\n") << "\n";
@@ -565,9 +565,10 @@ absl::Status RunImport(const std::vector<std::string>& arguments) {
   RETURN_IF_ERROR(WriteSafetensors(written, model.manifest, model.parameters));
   ASSIGN_OR_RETURN(const int copied, CopyTokenizer(input, made.place()));
   ASSIGN_OR_RETURN(const std::string digest, FileDigest(written));
-  const std::string section = FormatModelSection(model.spec);
+  const std::string section = FormatModelSection(model.spec), from = ImportedFrom(input);
   const absl::Span<const uint8_t> parts[] = {
-      AsBytes(absl::MakeConstSpan(section.data(), section.size()))};
+      AsBytes(absl::MakeConstSpan(section.data(), section.size())),
+      AsBytes(absl::MakeConstSpan(from.data(), from.size()))};
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(made.place(), "/", kModelSection), parts));
   RETURN_IF_ERROR(made.Finish());
   const std::string path = absl::StrCat(output, "/model.safetensors");

@@ -1,4 +1,4 @@
-// The worker's modes, one function each, as main() dispatches them.
+// The worker's modes. main() calls one of these functions, according to the first argument.
 #pragma once
 
 #include <string>
@@ -8,16 +8,17 @@
 
 namespace atolld {
 
-// What `atoll-worker --help` prints.
+// Returns the text that `atoll-worker --help` prints.
 std::string HelpText();
 
-// Whether the daemon has been told of this error, which logs it: main() is not to say it again.
+// Returns true if this error was already reported to the daemon. The daemon logs it, so main() must
+// not print it again.
 bool IsTold(const absl::Status& status);
 
-// Each takes the arguments after the mode's name. INVALID_ARGUMENT: the call is wrong (exit code
-// 2).
+// Each function takes the arguments after the mode's name. It fails with INVALID_ARGUMENT if the
+// arguments are wrong; the process then exits with code 2.
 absl::Status RunServe(
-    const std::vector<std::string>& arguments);  // --socket ADDRESS [--device NAME]
+    const std::vector<std::string>& arguments);  // Takes "--socket ADDRESS [--device NAME]".
 absl::Status RunGenerate(const std::vector<std::string>& arguments);
 absl::Status RunEval(const std::vector<std::string>& arguments);
 absl::Status RunExport(const std::vector<std::string>& arguments);

@@ -1,4 +1,4 @@
-// What is done with data alone: `atoll-worker data prepare` and `data inspect`.
+// The commands that work on data alone: `atoll-worker data prepare` and `data inspect`.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void Print(const Json& json) {
   std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-// A bar that is drawn over itself on a terminal; elsewhere a line now and then.
+// A bar that is redrawn in place on a terminal; otherwise an occasional line.
 class Progress {
  public:
   void Show(uint64_t done, uint64_t all, uint64_t found) {
@@ -128,7 +128,7 @@ absl::Status RunPrepare(const std::vector<std::string>& arguments) {
   return absl::OkStatus();
 }
 
-// Of a text that many a model's sequences do not fit into; empty: it is longer.
+// Returns a note if the text is too short for the sequences of many models; empty otherwise.
 std::string NoteOfLength(const TokenSource& source) {
   constexpr uint64_t kUsualContext = 1024;
   const uint64_t train = source.train().size(), validation = source.validation().size();
@@ -141,7 +141,7 @@ std::string NoteOfLength(const TokenSource& source) {
                       "context can be at most ", least - 1);
 }
 
-// What a sound source is.
+// Describes a source without faults.
 Json DescribeSource(const std::string& path, const TokenSource& source, uint64_t count) {
   const Tokenizer* tokenizer = source.tokenizer();
   const uint64_t largest = std::max(source.train().Largest(), source.validation().Largest());

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "compression/base/exit_code.h"
+#include "compression/base/last_words.h"
 #include "compression/base/names.h"
 #include "compression/base/terminal.h"
 #include "worker/base/file_io.h"
@@ -18,8 +19,8 @@
 
 namespace {
 
-// Every step takes and frees the same activations. Given back to the kernel between them, their
-// pages would be cleared again each time, which costs a third of an evaluation.
+// Every step allocates and frees the same activations. If they were given back to the kernel in
+// between, their pages would be cleared again each time, which costs a third of an evaluation.
 void KeepFreedMemory() {
   constexpr int kLargestFromHeap = 32 << 20;  // what glibc takes at most
   ::mallopt(M_MMAP_THRESHOLD, kLargestFromHeap);
@@ -27,7 +28,7 @@ void KeepFreedMemory() {
   ::mallopt(M_TOP_PAD, 2 * kLargestFromHeap);
 }
 
-// The help as a man page, as it stands.
+// Returns the help as a man page.
 std::string ManPage() {
   const std::string help = absl::StrReplaceAll(
       atolld::HelpText(), {{"\\", "\\e"}, {"-", "\\-"}, {"'", "\\(aq"}, {"`", "\\(ga"}});
@@ -80,6 +81,7 @@ int main(int argc, char** argv) {
     }
   }
   KeepFreedMemory();
+  atolld::TellUncaughtExceptions();
   atolld::NameTruncatedFiles();
   atolld::ChooseMathKernel(argv);
   const absl::Status status = Dispatch(arguments);

@@ -1,4 +1,5 @@
-// How long an inner step of a run takes on this machine, before it has any of the run's data.
+// Measures how long an inner step of a run takes on this machine, before the machine has any of the
+// run's data.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,10 +31,10 @@ constexpr uint32_t kBytes = 256;
 
 constexpr uint64_t kLargestSpecBytes = uint64_t{64} << 20;
 
-// Enough that no two steps need have the same samples, and for a validation split of one sequence.
+// Enough that no two steps share samples, and that a validation split has one sequence.
 constexpr uint64_t kSequences = 64;
 
-// --spec -: the RunSpec is all of standard input.
+// Reads the RunSpec from the whole of standard input (--spec -).
 absl::StatusOr<v1::RunSpec> SpecFromInput() {
   std::string bytes;
   char part[65536];
@@ -48,13 +49,13 @@ absl::StatusOr<v1::RunSpec> SpecFromInput() {
   return absl::DataLossError("standard input is not a serialised RunSpec");
 }
 
-// One value of [0, 1) after the other.
+// Returns the next value in [0, 1).
 double Draw(uint64_t* state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return static_cast<double>(*state >> 11) * 0x1p-53;
 }
 
-// Printable ASCII, each character as likely as any other: a text must be UTF-8.
+// Returns printable ASCII, each character equally likely, because a text must be UTF-8.
 std::string RandomText(uint64_t bytes) {
   constexpr uint8_t kFirst = ' ', kCharacters = '~' - kFirst + 1;
   std::string text(bytes, kFirst);
@@ -65,7 +66,7 @@ std::string RandomText(uint64_t bytes) {
   return text;
 }
 
-// Parameters that are no run's: small, so that the loss is finite.
+// Sets parameters that belong to no run; they are small, so that the loss is finite.
 absl::Status FillParameters(Trainer& trainer) {
   uint64_t state = 2;
   for (float& value : trainer.parameters()) {

@@ -1,8 +1,9 @@
-// The data of the parties that a worker has: a folder with a file or a folder for each, in the
-// order of their names.
+// The data of a worker's parties. It lies in a folder that has one file or folder per party; the
+// parties are numbered in the order of the names.
 //
-// Data is opened when a party's turn comes, and a few hundred stay open, so that a turn costs next
-// to nothing. What is hidden in the folder, as .git is, is no party. One thread.
+// A party's data is opened when its turn comes. The data of a few hundred parties stays open, so
+// that a turn costs almost nothing. Hidden entries of the folder, such as .git, are not parties.
+// Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +21,29 @@ namespace atolld {
 
 class PartyData {
  public:
-  // Takes what Configure.data_path would say of one party.
+  // Opens the data of one party. `places` is the text that Configure.data_path would have for that
+  // party alone.
   using OpenOne =
       std::function<absl::StatusOr<std::shared_ptr<const Corpus>>(const std::string& places)>;
 
-  // INVALID_ARGUMENT: the folder has fewer parties than this worker is to have, or is none. Reads
-  // the data of each of them once; an error of it names the party.
+  // Opens the data of each of this worker's parties once, to count it. Fails with INVALID_ARGUMENT
+  // if the place is not a folder or has fewer parties than Configure asks for, and with the error
+  // of `open` if it fails for a party; the message names the party.
   static absl::StatusOr<std::unique_ptr<PartyData>> Make(const v1::Configure& configure,
                                                          OpenOne open);
 
-  // `party` is 1 to parties(). INVALID_ARGUMENT: it is not; otherwise as `open` says.
+  // Returns the data of a party. Fails with INVALID_ARGUMENT if `party` is not between 1 and
+  // parties(), and with the error of `open` if that fails.
   absl::StatusOr<std::shared_ptr<const Corpus>> Open(uint32_t party);
 
-  uint32_t parties() const { return parties_; }  // of this worker
+  uint32_t parties() const { return parties_; }  // The number of this worker's parties.
   uint32_t found() const { return static_cast<uint32_t>(paths_.size()); }
 
-  // The number of a party among all of the folder; they count from 1.
+  // Returns the number that a party of this worker has among all parties in the folder. Numbers
+  // begin at 1.
   uint32_t NumberOf(uint32_t party) const { return first_ + party - 1; }
 
-  // Of all parties of this worker.
+  // The totals over all parties of this worker.
   uint64_t samples() const { return samples_; }
   uint64_t train_tokens() const { return train_tokens_; }
   uint64_t validation_tokens() const { return validation_tokens_; }
@@ -46,7 +51,7 @@ class PartyData {
  private:
   struct Opened {
     std::shared_ptr<const Corpus> corpus;
-    uint64_t used = 0;  // the turn in which it was used last
+    uint64_t used = 0;  // The turn in which the data was last used.
   };
 
   PartyData(const v1::Configure& configure, OpenOne open);
@@ -54,8 +59,8 @@ class PartyData {
 
   const uint32_t parties_, first_;
   const OpenOne open_;
-  std::string tokenizer_;           // lines of data_path that are no path
-  std::vector<std::string> paths_;  // of all parties of the folder
+  std::string tokenizer_;           // The lines of data_path that are not paths.
+  std::vector<std::string> paths_;  // The paths of all parties in the folder.
   std::map<uint32_t, Opened> opened_;
   uint64_t turns_ = 0;
   uint64_t samples_ = 0, train_tokens_ = 0, validation_tokens_ = 0;

@@ -1,10 +1,17 @@
-// What a party keeps from round to round: its place in its data, the optimiser's state, personal
-// tensors, SCAFFOLD's control variate. Of the parties of a worker one at a time is in the trainer;
-// the others' lie beside the worker's state file, one file each.
+// Keeps a party's state from round to round: its position in its data, the optimiser's state,
+// personal tensors, and SCAFFOLD's control variate. The trainer holds the state of one of the
+// worker's parties at a time. The state of every other party is in a file of its own beside the
+// worker's state file.
 //
-// The law: what is kept is as the party's last finished round left it, so that a turn of it is bit
-// for bit that of a worker of its own. A control variate c_i changes only with an update that was
-// taken into an entry; until then the next one waits, on disk too. One thread.
+// Law: the training for version v begins with the state that the party had after the last
+// training that it completed for an earlier version. A training that is repeated, because its
+// worker or daemon died or its update was refused, therefore gives the same bits as before, and a
+// party that shares a worker with others gets the same result as a party with a worker of its own.
+// For this reason the state is on disk before the daemon is told that the training is done, and the
+// previous state is kept on disk with it. If writing takes long, the optimiser's state is not
+// written after every training; a repeated training then continues from the state on disk, and the
+// worker logs that. A control variate c_i changes only when the update that was trained with it was
+// taken into an entry; until then the next control variate waits, also on disk. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
@@ -24,65 +32,90 @@ namespace atolld {
 
 class PartyKeeper {
  public:
-  // The trainer must outlive it. With an empty `state_path` nothing outlives the process, nor a
-  // party its turn.
+  // `trainer` must outlive this object. If `state_path` is empty, nothing is written: a party's
+  // state is lost at the end of its turn.
   PartyKeeper(Trainer& trainer, const v1::RunSpec& spec, std::string state_path,
-              std::function<void(const std::string&)> log);
+              std::function<absl::Time()> now, std::function<void(const std::string&)> log);
 
-  // Whether a run of this kind keeps anything but the optimiser's state.
-  static bool Keeps(const v1::RunSpec& spec);
+  // Loads the last state of the worker's own party into the trainer, for evaluations before it
+  // trains.
+  absl::Status Open();
 
-  // Party `number`, or the worker's own with 0, is the trainer's from now on; it begins anew where
-  // there is no state of it. Costs nothing if it was before.
-  absl::Status TakeUp(uint32_t number);
+  // Puts the state of party `number` (0 is the worker's own party) into the trainer, for a training
+  // for `version`. A party without a state begins anew. Costs nothing if the trainer already holds
+  // the party's state, the party has not yet finished a training for `version`, and no training was
+  // begun and not finished.
+  absl::Status TakeUp(uint32_t number, uint64_t version);
 
-  // The trainer begins anew, with a party of which nothing is kept, at this place of its data.
-  // FAILED_PRECONDITION: the run has tensors or variates that live from round to round.
+  // Resets the trainer for a party whose state is not kept, at this position in its data. Fails
+  // with FAILED_PRECONDITION if the run has personal tensors or control variates, because they must
+  // be kept from round to round.
   absl::Status BeginAnew(uint64_t position);
 
-  // Drops what the present party's round has changed so far, which is given up: the next TakeUp
-  // takes what its last finished round left. Without a `state_path` the change stays.
-  void GiveUp();
-
-  // The variate that waits is the party's if its update was taken into an entry, else it is
-  // dropped.
+  // Ends the wait of the next control variate. It becomes the control variate if `taken` is true,
+  // which means that its update was taken into an entry; otherwise it is dropped.
   void Settle(bool taken);
 
-  // Whose turn it is; none: nobody's, or one of which nothing is kept.
-  absl::optional<uint32_t> current() const { return current_; }
-
-  // How many samples of its data the party went through in the rounds that it finished.
+  // Returns the number of samples that the party has used in its finished rounds.
   uint64_t position() const { return position_; }
 
   absl::Span<const float> control() const { return control_; }
 
-  // A round is done, which went `samples` further and from x to y in steps whose rates sum up to
-  // `rates`: `update` is x - y, `common` the variate c, empty without variates.
-  void Finish(uint64_t samples, absl::Span<const float> update, absl::Span<const float> common,
-              double rates);
+  // Records that the training for `version` is done. The training used `samples` samples and moved
+  // the parameters from x to y, in steps whose learning rates sum to `rates`. `update` is x - y.
+  // `common` is the common control variate c, and is empty if the run has no control variates.
+  void Finish(uint64_t version, uint64_t samples, absl::Span<const float> update,
+              absl::Span<const float> common, double rates);
 
-  // Writes the present party's state, as it is now.
-  absl::Status Save(Durability durability);
+  // Writes the state after the finished training, or postpones the writing if it takes long.
+  absl::Status Save();
+  // Writes a state whose writing was postponed, and makes the file survive a crash of the machine.
+  // Called when the worker ends, and from time to time. If only the optimiser's state is kept, it
+  // is also written in the middle of a training.
+  absl::Status Sync();
 
-  // The personal tensors of a party, wherever they are.
+  // Returns the personal tensors of a party, from the trainer or from the party's file.
   absl::StatusOr<std::vector<float>> PersonalOf(uint32_t number);
 
   std::string PathOf(uint32_t number) const;
 
  private:
+  // The party whose state is in the trainer.
+  struct Present {
+    uint32_t number = 0;
+    // The mark of the party's state, or of the state with which its training began.
+    PartyMark mark;
+    bool dirty = false;  // True if a training has begun and has not finished.
+    // True if a state with that mark is on disk, or if there never was a state.
+    bool on_disk = true;
+    bool has_file = false;  // True if a file is at PathOf(number); its version is file_version.
+    uint64_t file_version = 0;
+    std::string from;  // The file from which the state was read; empty once that has been logged.
+  };
+
   PartyParts Parts();
   void Reset();
+  absl::Status Load(uint32_t number, uint64_t version);
+  std::vector<std::string> FilesFor(uint64_t version);
+  void TellFile(uint64_t version);
+  absl::Status Write(const PartyMark& mark, bool synced);
+  void DropFormer(uint64_t version);
 
   Trainer& trainer_;
   const v1::RunSpec spec_;
   const std::string state_path_;
+  const std::function<absl::Time()> now_;
   const std::function<void(const std::string&)> log_;
-  const std::vector<float> first_personal_;  // that a party begins with
+  const bool keeps_;                         // True if more than the optimiser's state is kept.
+  const std::vector<float> first_personal_;  // The personal tensors with which a party begins.
 
-  absl::optional<uint32_t> current_;
+  absl::optional<Present> present_;
   uint64_t position_ = 0;
-  uint64_t pending_ = 0;                       // 1: next_control_ waits
-  std::vector<float> control_, next_control_;  // empty without control variates
+  uint64_t pending_ = 0;  // 1 if next_control_ waits to become control_; otherwise 0.
+  std::vector<float> control_, next_control_;  // Empty if the run has no control variates.
+  absl::Time may_save_ = absl::InfinitePast();
+  std::vector<uint32_t> former_;  // The virtual parties whose previous file is kept.
+  uint64_t former_for_ = 0;       // The version whose training may need these files again.
 };
 
 }  // namespace atolld

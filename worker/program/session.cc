@@ -17,20 +17,19 @@
 #include "worker/model/torch_version.h"
 #include "worker/training/device.h"
 #include "worker/training/gradient_terms.h"
-#include "worker/training/worker_state.h"
 
 namespace atolld {
 namespace {
 
 constexpr uint32_t kProtocol = 2;
 constexpr absl::Duration kProgressEvery = absl::Milliseconds(250);  // worker.proto: a few a second
-// boundaries; what a crash loses of the moments is that old at most
-constexpr uint64_t kSaveEvery = 10;
-// Up to four epochs repeated data is nearly as good as new (Muennighoff et al. 2023).
+// In boundaries: the most that a crash of the machine can lose of the moments.
+constexpr uint64_t kSyncEvery = 10;
+// Up to four epochs, repeated data is nearly as good as new data (Muennighoff et al. 2023).
 constexpr double kManyEpochs = 4;
 
-// The sample numbers of inner step `step` of a round: the leased ranges, read one after the other.
-// Without a lease the run's own numbering of steps.
+// Returns the sample numbers of inner step `step` of a round: the leased ranges, one after another,
+// or without a lease the run's own numbering of steps.
 absl::StatusOr<std::vector<uint64_t>> SamplesOf(const v1::TrainSteps& train, uint32_t step,
                                                 uint32_t batch) {
   uint64_t skip = uint64_t{step} * batch;
@@ -95,8 +94,8 @@ absl::Status Session::Run() {
   return status;
 }
 
-// An idle worker waits; a training one only looks, unless its step lasts longer than it took, or it
-// goes no further without a merge.
+// An idle worker waits for an event. A training worker only polls, unless its step must last longer
+// than it took, or it cannot continue without a merge.
 absl::optional<Event> Session::NextEvent() {
   if (!training_) return inbox_.Take();
   if (!stretched_.has_value() && !Waits()) return inbox_.TryTake();
@@ -152,7 +151,7 @@ absl::StatusOr<Session::Next> Session::HandleMessage(const v1::DaemonMessage& me
       if (absl::IsCancelled(status)) status = absl::OkStatus();  // the event that did it comes next
       break;
     case v1::DaemonMessage::kStop:
-      SaveOptimizer();
+      Warn(keeper_ == nullptr ? absl::OkStatus() : keeper_->Sync());
       return Next::kEnd;
     case v1::DaemonMessage::MESSAGE_NOT_SET:
       break;  // of a newer daemon; it does not depend on an answer
@@ -177,12 +176,9 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   ASSIGN_OR_RETURN(load_, OpenWorkload(configure, devices));
   for (const std::string& note : load_.notes) Log(absl::StrCat("data: ", note));
   trainer_ = std::move(load_.trainer);
-  if (PartyKeeper::Keeps(spec_)) {
-    keeper_ = std::make_unique<PartyKeeper>(*trainer_, spec_, state_path_, options_.log);
-    if (load_.parties == nullptr) RETURN_IF_ERROR(keeper_->TakeUp(0));
-  } else {
-    LoadOptimizer();
-  }
+  keeper_ =
+      std::make_unique<PartyKeeper>(*trainer_, spec_, state_path_, options_.now, options_.log);
+  if (load_.parties == nullptr) RETURN_IF_ERROR(keeper_->Open());
   KeepTokenizer();
   SendConfigured(threads);
   return absl::OkStatus();
@@ -244,7 +240,11 @@ absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   RETURN_IF_ERROR(ReadStart(train, &start));
   if (training_) RETURN_IF_ERROR(GiveUpRound());
   RETURN_IF_ERROR(TakeUpParty(train));
-  if (start == TrainingStart::kOwn && !has_own_) start = TrainingStart::kTheta;
+  if (start == TrainingStart::kOwn && !has_own_) {
+    start = TrainingStart::kTheta;
+    Log(absl::StrCat("version ", train.version(),
+                     ": there are no parameters of its own to go on from; it starts from theta"));
+  }
   RETURN_IF_ERROR(BeginFrom(start));
   merges_.Begin(train, start == TrainingStart::kOwn);
   RETURN_IF_ERROR(TakeUpControl(train.taken()));
@@ -279,11 +279,9 @@ absl::Status Session::BeginFrom(TrainingStart start) {
   return trainer_->PushParameters();
 }
 
-// A peer's moments and personal tensors keep what they have learned so far; a virtual party's are
-// those of its last finished round, as if another one's turn had come between.
+// When the party is taken up again, its state is that of its last finished training.
 absl::Status Session::GiveUpRound() {
   training_ = false;
-  if (load_.parties != nullptr) keeper_->GiveUp();
   return trainer_->FetchParameters();
 }
 
@@ -291,7 +289,7 @@ uint32_t Session::NumberOf(uint32_t party) const {
   return load_.parties == nullptr || party == 0 ? 0 : load_.parties->NumberOf(party);
 }
 
-// The data and the state of whose turn it is.
+// Loads the data and the state of the party whose turn it is.
 absl::Status Session::TakeUpParty(const v1::TrainSteps& train) {
   const bool virtual_ones = load_.parties != nullptr;
   if (virtual_ones != (train.party() != 0)) {
@@ -300,12 +298,12 @@ absl::Status Session::TakeUpParty(const v1::TrainSteps& train) {
                      virtual_ones ? ", and this worker has virtual parties, from 1 on"
                                   : ", and this worker is one party"));
   }
-  if (!virtual_ones) return absl::OkStatus();
+  if (!virtual_ones) return keeper_->TakeUp(0, train.version());
   ASSIGN_OR_RETURN(std::shared_ptr<const Corpus> corpus, load_.parties->Open(train.party()));
   const uint64_t samples = corpus->samples();
   RETURN_IF_ERROR(trainer_->Use(std::move(corpus)));
   const uint32_t number = NumberOf(train.party());
-  if (!train.fresh()) return keeper_->TakeUp(number);
+  if (!train.fresh()) return keeper_->TakeUp(number, train.version());
   return keeper_->BeginAnew(PassOf(spec_.seed(), number, train.version()) * samples);
 }
 
@@ -321,8 +319,9 @@ absl::Status Session::TakeUpControl(bool taken) {
   return absl::OkStatus();
 }
 
-// How many steps a round has: those asked for, or as many as go through the party's data so often.
-// A round then ends at the end of a pass, its last step with the samples that are left.
+// Sets how many steps a round has: the number asked for, or as many as go through the party's data
+// that often. In the latter case a round ends at the end of a pass, and its last step has the
+// samples that are left.
 void Session::PlanRound() {
   steps_ = train_.steps();
   const uint64_t batch = spec_.inner().batch(), epochs = spec_.inner().epochs();
@@ -338,7 +337,8 @@ absl::StatusOr<std::vector<uint64_t>> Session::NextSamples() const {
   if (!spec_.data().private_()) return SamplesOf(train_, steps_done_, batch);
   std::vector<uint64_t> samples;
   const uint64_t end = std::min(round_samples_, samples_done_ + batch);
-  for (uint64_t i = samples_done_; i < end; ++i) samples.push_back(keeper_->position() + i);
+  const uint64_t first = keeper_->position() + train_.again() * round_samples_;
+  for (uint64_t i = samples_done_; i < end; ++i) samples.push_back(first + i);
   return samples;
 }
 
@@ -399,7 +399,7 @@ absl::Status Session::TakeMerge(const v1::Merge& merge) {
 }
 
 // Between two steps, or without a training: does the merges that are due, and ends a training that
-// has nothing more to do.
+// has nothing left to do.
 absl::Status Session::Settle() {
   const std::vector<v1::Merge> due = merges_.Take(steps_done_, steps_);
   for (const v1::Merge& merge : due) RETURN_IF_ERROR(Merge(merge));
@@ -421,7 +421,10 @@ absl::Status Session::FinishTraining() {
   const absl::Span<float> update = slots_->update();
   for (size_t i = 0; i < update.size(); ++i) update[i] = base_[i] - parameters[i];
   training_ = false;
-  if (keeper_ != nullptr) keeper_->Finish(samples_done_, update, common_, rates_);
+  const uint64_t passed = samples_done_ + train_.again() * round_samples_;
+  keeper_->Finish(train_.version(), passed, update, common_, rates_);
+  // Before the daemon can have the update committed: then a restart finds what it goes on from.
+  Warn(keeper_->Save());
   v1::WorkerMessage message;
   v1::Boundary& boundary = *message.mutable_boundary();
   boundary.set_version(train_.version());
@@ -434,22 +437,9 @@ absl::Status Session::FinishTraining() {
   boundary.set_party(train_.party());
   boundary.set_waited_seconds(absl::ToDoubleSeconds(waited_));
   outbox_.Send(message);
-  KeepRound();
+  // Now and then, since a sync may take as long as a small party's round.
+  if (++boundaries_ % kSyncEvery == 0 && load_.parties == nullptr) Warn(keeper_->Sync());
   return absl::OkStatus();
-}
-
-// A party's state is written after each round, so that the next one goes on behind it whatever
-// comes; synced now and then, since a sync may take as long as a small party's round.
-void Session::KeepRound() {
-  const bool now = ++boundaries_ % kSaveEvery == 0;
-  if (keeper_ == nullptr) {
-    if (now) SaveOptimizer();
-    return;
-  }
-  const bool one_party = load_.parties == nullptr;
-  const absl::Status status =
-      keeper_->Save(now && one_party ? Durability::kSynced : Durability::kReplaced);
-  if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
 }
 
 absl::Status Session::ApplyRebase() {
@@ -482,7 +472,7 @@ absl::Status Session::EvaluateOneShare(const v1::EvaluateShare& evaluate) {
   return absl::OkStatus();
 }
 
-// What an evaluation asks between two batches.
+// Returns what an evaluation calls between two batches.
 std::function<bool()> Session::StopOf(const v1::EvaluateShare& evaluate) {
   return [this, version = evaluate.version()] {
     if (evaluated_ > 0 && options_.now() - last_progress_ >= kProgressEvery) {
@@ -503,7 +493,7 @@ absl::StatusOr<EvaluationSum> Session::EvaluateCommon(const v1::EvaluateShare& e
                               evaluate.share(), evaluate.shares(), StopOf(evaluate));
 }
 
-// Of the one party that is asked for, or of all of this worker.
+// Evaluates the one party that is asked for, or all parties of this worker.
 absl::StatusOr<EvaluationSum> Session::EvaluateOwn(const v1::EvaluateShare& evaluate,
                                                    v1::WorkerEvaluated* evaluated) {
   uint32_t first = evaluate.party(), last = evaluate.party();
@@ -548,7 +538,7 @@ void Session::SendProgress() {
   outbox_.Send(message);
 }
 
-// That the evaluation comes nearer, whatever it takes.
+// Reports that the evaluation progresses, however long it takes.
 void Session::SendEvaluated(uint64_t version, uint64_t done) {
   last_progress_ = options_.now();
   v1::WorkerMessage message;
@@ -557,43 +547,18 @@ void Session::SendEvaluated(uint64_t version, uint64_t done) {
   outbox_.Send(message);
 }
 
-void Session::SaveOptimizer() {
-  if (state_path_.empty() || trainer_ == nullptr) return;
-  absl::Status status;
-  if (keeper_ != nullptr) {
-    // What lies there is of the last finished round, and so it stays in the middle of one.
-    if (!training_) status = keeper_->Save(Durability::kSynced);
-    if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
-    return;
-  }
-  status = trainer_->FetchState();
-  if (status.ok()) {
-    status = SaveState(state_path_, spec_.run_id(), trainer_->optimizer().state());
-  }
+void Session::Warn(const absl::Status& status) const {
   if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
 }
 
-// Beside the optimiser's state, where who generates text later finds it.
+// Keeps it beside the optimiser's state, where text generation finds it later.
 void Session::KeepTokenizer() {
   const Tokenizer* tokenizer = load_.tokenizer.get();
   if (state_path_.empty() || tokenizer == nullptr || tokenizer->file().empty()) return;
   const std::string& file = tokenizer->file();
   const absl::Status status = WriteFileDurably(
       state_path_ + ".tokenizer", {AsBytes(absl::MakeConstSpan(file.data(), file.size()))});
-  if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
-}
-
-void Session::LoadOptimizer() {
-  if (state_path_.empty()) return;
-  const InnerOptimizer::State state = trainer_->optimizer().state();
-  absl::Status status = LoadState(state_path_, spec_.run_id(), state);
-  if (status.ok()) status = trainer_->PushState();
-  if (status.ok()) {
-    Log(absl::StrCat("optimiser's state of ", Counted(*state.steps, "step"), " taken from ",
-                     state_path_));
-  } else if (!absl::IsNotFound(status)) {
-    Log(absl::StrCat("warning: optimiser's state not used: ", status.message()));
-  }
+  Warn(status);
 }
 
 std::string TorchVersion() { return kTorchVersion; }

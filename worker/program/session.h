@@ -1,10 +1,12 @@
 // The worker's side of worker.proto: does what the daemon asks, in the order of the messages.
 //
-// Between two inner steps it looks at the inbox, so a rebase, a stop or newer work never waits
-// longer than a step. One that plays a slower machine sleeps after each step: to everybody else
-// that is a part of the step, and it hears of what comes meanwhile. A slot of the shared memory is
-// touched only while a message about it is the worker's to answer. Runs on one thread; the inbox is
-// the only way in.
+// It reads the inbox between two inner steps, so a rebase, a stop or newer work never waits longer
+// than one step. A worker that simulates a slower machine sleeps after each step, and still reads
+// the inbox while it sleeps; in its reports the sleep is part of the step. The worker touches a
+// slot of the shared memory only between a message that gives it the slot and its answer to that
+// message. The class Session has more than twenty members because it keeps the configuration, the
+// parameters between two trainings, and the progress of the training under way. Used by one thread;
+// input arrives only through the inbox.
 #pragma once
 
 #include <cstdint>
@@ -27,32 +29,35 @@
 
 namespace atolld {
 
-// What this program and the libtorch under it call themselves.
-std::string TorchVersion();     // "1.13.1"
-std::string SoftwareVersion();  // "atoll-worker 0.1.0, libtorch 1.13.1"
+// Return the versions of libtorch and of this program as the worker reports them.
+std::string TorchVersion();     // Returns for example "1.13.1".
+std::string SoftwareVersion();  // Returns for example "atoll-worker 0.1.0, libtorch 1.13.1".
 
 class Session {
  public:
   struct Options {
-    MathProbe math;  // reported to the daemon
+    // The speed of this machine's matrix products, which is reported to the daemon.
+    MathProbe math;
     std::function<absl::Time()> now = absl::Now;
-    std::function<void(const std::string&)> log;  // one line, without a newline
-    std::function<int(int)> set_threads;          // takes Configure.threads; returns what was set
-    std::string device = "auto";                  // as ResolveDevices takes it
-    double slower = 1;  // a step lasts so many times what it takes, from 1: a slower machine
+    std::function<void(const std::string&)> log;  // Logs one line, which has no newline.
+    // Sets the number of threads to Configure.threads, and returns the number that was set.
+    std::function<int(int)> set_threads;
+    std::string device = "auto";  // The devices to train on, in the form that ResolveDevices takes.
+    // The factor, at least 1, by which each step is made longer to simulate a slower machine.
+    double slower = 1;
   };
 
-  // Inbox and outbox must outlive the session.
+  // `inbox` and `outbox` must outlive the session.
   Session(Inbox& inbox, Outbox& outbox, Options options);
 
-  // Says hello, then serves until Stop, the end of the stream or SIGTERM: OK. Otherwise the error
-  // that was also sent as WorkerFailed.
+  // Sends the hello, then serves the daemon. Returns OK after Stop, the end of the stream or
+  // SIGTERM. If something fails, sends the error to the daemon as WorkerFailed and returns it.
   absl::Status Run();
 
  private:
   enum class Next { kGoOn, kEnd };
 
-  // What a step has come to.
+  // The result of one inner step.
   struct StepDone {
     double loss = 0, rate = 0;
     uint64_t samples = 0, tokens = 0;
@@ -87,50 +92,52 @@ class Session {
   void PlanRound();
   uint32_t NumberOf(uint32_t party) const;
   absl::StatusOr<std::vector<uint64_t>> NextSamples() const;
-  void KeepRound();
   void CountEpochs(const v1::TrainSteps& train);
   void SendProgress();
   void SendConfigured(int threads);
   void SendEvaluated(uint64_t version, uint64_t done);
-  void SaveOptimizer();
-  void LoadOptimizer();
   void KeepTokenizer();
   void Log(const std::string& line) const;
+  void Warn(const absl::Status& status) const;
 
   // Constant after construction.
   Inbox& inbox_;
   Outbox& outbox_;
   const Options options_;
 
-  // Since Configure.
+  // Set by Configure.
   v1::RunSpec spec_;
   std::string state_path_;
   Workload load_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<PartyKeeper> keeper_;  // null: the run keeps the optimiser's state alone
+  std::unique_ptr<PartyKeeper> keeper_;
   std::unique_ptr<Slots> slots_;
   uint64_t boundaries_ = 0;
   bool warned_of_epochs_ = false;
-  std::vector<float> base_;  // theta as the worker last took it, or a guess of it
-  bool has_own_ = false;     // the trainer's parameters are those of a training, on that base
+  std::vector<float> base_;  // The theta, or the daemon's guess of it, that the worker took last.
+  // True if the trainer's parameters are the result of a training that started at base_.
+  bool has_own_ = false;
   MergePoint merges_;
-  std::vector<float> common_;  // the control variate as it was when the round began
+  std::vector<float> common_;  // The control variate at the start of the round.
 
-  // The training that goes on; `training_` false: none.
+  // The training under way; there is none if `training_` is false.
   bool training_ = false;
   v1::TrainSteps train_;
-  uint32_t steps_ = 0;          // of the round
-  uint64_t round_samples_ = 0;  // of it, with private data
+  uint32_t steps_ = 0;          // The number of steps of the round.
+  uint64_t round_samples_ = 0;  // The number of samples of the round; only for private data.
   uint32_t steps_done_ = 0;
   uint64_t samples_done_ = 0;
-  uint64_t tokens_done_ = 0;  // targets of these that count
+  uint64_t tokens_done_ = 0;  // The number of targets in these samples that count.
   double loss_sum_ = 0, first_loss_ = 0;
-  double rates_ = 0;        // the sum of the learning rates of the steps that are done
-  uint64_t evaluated_ = 0;  // turns of the evaluation under way
+  double rates_ = 0;        // The sum of the learning rates of the steps done.
+  uint64_t evaluated_ = 0;  // The number of batches done in the evaluation under way.
   absl::Time began_, last_progress_;
-  absl::Duration evaluating_;           // inside this training, not counted as its time
-  absl::Duration waited_;               // likewise, for a merge
-  absl::optional<StepDone> stretched_;  // computed, and not over yet: for owed_ longer
+  // The time that this training has lost to evaluations; it does not count as training time.
+  absl::Duration evaluating_;
+  // The time that this training has spent waiting for a merge; it does not count either.
+  absl::Duration waited_;
+  // A step that has been computed, and that the simulated machine finishes only after owed_.
+  absl::optional<StepDone> stretched_;
   absl::Duration owed_;
 };
 

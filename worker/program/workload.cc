@@ -66,7 +66,7 @@ class OwnTokens {
   std::vector<std::string> notes_;
 };
 
-// What is told of private data, once the trainer and its parties are there.
+// Sets the numbers reported for private data, once the trainer and its parties exist.
 void CountOwn(Workload* load) {
   if (load->common != nullptr) load->validation_tokens = load->common->validation_tokens();
   if (const PartyData* parties = load->parties.get()) {
@@ -130,7 +130,8 @@ absl::StatusOr<Workload> OpenTokens(const v1::Configure& configure,
   return load;
 }
 
-// What a script draws comes from libtorch's one generator, in the order of the threads.
+// A script draws from libtorch's one generator, in the order of the threads, so it needs one
+// device.
 absl::Status CheckOneDevice(const std::vector<std::string>& devices) {
   if (devices.size() <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(

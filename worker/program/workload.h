@@ -1,4 +1,4 @@
-// What a run's kind of model and data comes to: a trainer, and what it reads.
+// Opens the trainer and the data that a worker needs for a run.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,25 @@ namespace atolld {
 
 struct Workload {
   std::unique_ptr<Trainer> trainer;
-  std::string device;                    // that it computes on; of several, with commas between
-  std::unique_ptr<PartyData> parties;    // null: the trainer's data is all there is
-  std::shared_ptr<const Corpus> common;  // of private data: what all evaluate on; null: nothing
+  std::string device;  // The names of the devices that the trainer uses, separated by commas.
+  std::unique_ptr<PartyData> parties;  // Null unless this worker hosts virtual parties.
+  // If the data is private, the common data on which all peers evaluate; null if there is none.
+  std::shared_ptr<const Corpus> common;
 
-  std::string data_digest;  // 32 bytes; empty: of private data
+  std::string data_digest;  // The SHA-256 of the data, 32 bytes; empty for private data.
   uint64_t train_tokens = 0;
-  uint64_t validation_tokens = 0;                   // of what is evaluated in shares
-  uint64_t samples = 0, own_validation_tokens = 0;  // of private data; all parties together
-  std::shared_ptr<const Tokenizer> tokenizer;       // null: the data has none
-  std::vector<std::string> notes;                   // what the data's owner should know
+  uint64_t validation_tokens = 0;  // The number of tokens that the peers evaluate in shares.
+  // For private data: the totals over all parties of this worker.
+  uint64_t samples = 0, own_validation_tokens = 0;
+  std::shared_ptr<const Tokenizer> tokenizer;  // Null if the data has no tokenizer.
+  std::vector<std::string> notes;              // Remarks about the data, for its owner.
 };
 
-// What Configure asks for, on `devices`. INVALID_ARGUMENT: a kind that is not known, or one that
-// cannot train on several; fewer parties than asked for. FAILED_PRECONDITION: the data here is not
-// the run's. Otherwise what the data's and the trainer's own Open and Make say.
+// Opens the data and makes the trainer that Configure asks for, on `devices`. Fails with
+// INVALID_ARGUMENT if the kind of model or data is unknown or cannot be trained on several devices,
+// or if there are fewer parties than Configure asks for. Fails with FAILED_PRECONDITION if the
+// local data is not the data of the run. Other errors are those of opening the data and making the
+// trainer.
 absl::StatusOr<Workload> OpenWorkload(const v1::Configure& configure,
                                       const std::vector<std::string>& devices);
 

@@ -1,4 +1,4 @@
-// atoll-stub-worker: a worker whose steps take time and nothing else.
+// atoll-stub-worker: a worker whose steps only take time.
 #include <sys/prctl.h>
 
 #include <cmath>

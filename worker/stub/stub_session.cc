@@ -15,25 +15,26 @@
 namespace atolld {
 namespace {
 
-// Values a block: its indices fit 32 bits whatever the vector's size, and its sums stay exact
-// enough in fp32 lanes.
+// The values of a block: its indices fit in 32 bits whatever the vector's size, and its sums stay
+// exact enough in fp32 lanes.
 constexpr size_t kBlock = 4096;
 
-// An update takes the parameters so much of the way to the target.
+// The share of the way to the target that one update moves the parameters.
 constexpr float kStubRate = 0.3f;
 
 constexpr uint32_t kTargetKey = 0x55555555;
 constexpr uint64_t kPartyKey = 0x33333333;
+constexpr uint64_t kAgainKey = 0x5555555555;
 
-// The key of a noise is spread over all bits, so that neighbouring keys differ everywhere.
+// Spreads the key of a noise over all bits, so that neighbouring keys differ everywhere.
 uint32_t Spread(uint64_t key) {
   key *= 0x9e3779b97f4a7c15;
   return static_cast<uint32_t>(key >> 32) | 1;
 }
 
-// A hash to a float in [-1, 1). Not a good random number: a cheap one, since it is drawn for every
-// parameter in every round. The product with the index is a sum in a loop, and shifts are what
-// every vector unit has.
+// Maps a hash to a float in [-1, 1). It is cheap rather than a good random number, because it is
+// drawn for every parameter in every round. The product with the index becomes a sum in a loop, and
+// every vector unit has shifts.
 inline float Draw(uint32_t index, uint32_t key) {
   uint32_t x = index * 0x9e3779b1u + key;
   x ^= x >> 15;
@@ -107,19 +108,20 @@ namespace {
 constexpr uint32_t kProtocol = 2;
 constexpr absl::Duration kProgressEvery = absl::Milliseconds(250);  // worker.proto: a few a second
 
-// There is no corpus: its digest is that of nobody's, and its size is told as none.
+// There is no corpus, so its digest is a fixed value and its size is reported as 0.
 constexpr size_t kDigestBytes = 32;
 
-// The loss that a training reports is that of the first values: it shows where the run is, and
-// costs nothing beside the update itself.
+// The loss that a training reports covers only the first values: it shows where the run is, and
+// costs little compared with the update.
 constexpr size_t kLossValues = 65536;
 
-// Held out by a party, so it says.
+// The number of tokens that a party claims to hold out.
 constexpr uint64_t kOwnTokens = 64;
 
 constexpr uint64_t kMostParameters = uint64_t{1} << 34;  // run.proto
 
-// Mean squared distance of the first values to a target so far from the common one.
+// Returns the mean squared distance of the first values from a target shifted by `shift` from the
+// common one.
 double LossAt(absl::Span<const float> first, float shift) {
   double sum = 0;
   for (size_t i = 0; i < first.size(); ++i) {
@@ -236,8 +238,8 @@ absl::Status StubSession::Configure(const v1::Configure& configure) {
   return absl::OkStatus();
 }
 
-// A folder, where there is one, says how many parties there are; else there are as many as asked
-// for.
+// A folder, if there is one, determines how many parties there are; otherwise there are as many as
+// asked for.
 absl::Status StubSession::ConfigureParties(const v1::Configure& configure,
                                            v1::WorkerConfigured* configured) {
   parties_ = configure.parties();
@@ -321,7 +323,7 @@ absl::Status StubSession::BeginTraining(const v1::TrainSteps& train) {
     const uint64_t batch = std::max(1u, spec_->inner().batch());
     steps_ = static_cast<uint32_t>((epochs * StubPartySamples(number) + batch - 1) / batch);
   }
-  data_ = train.first_step() + number * kPartyKey;
+  data_ = train.first_step() + number * kPartyKey + train.again() * kAgainKey;
   for (const v1::SampleRange& range : train.samples()) data_ = data_ * 31 + range.first();
   shift_ = options_.shift + StubPartyShift(number);
   RETURN_IF_ERROR(BeginFrom(start));
@@ -349,15 +351,15 @@ absl::Status StubSession::BeginFrom(TrainingStart start) {
   return absl::OkStatus();
 }
 
-// The update that these samples teach from there.
+// Fills in the update that these samples give from there.
 void StubSession::FillUpdate(absl::Span<const float> from) {
   FillStubUpdate(from, data_, slots_->update());
   if (shift_ == 0) return;
   for (float& value : slots_->update()) value -= kStubRate * shift_;
 }
 
-// Own parameters go that part of the way which the steps up to this one are; the update slot is
-// the worker's to compute in.
+// Moves the own parameters by the share of the update that the steps up to this one are; uses the
+// update slot, which is the worker's, as scratch.
 void StubSession::Learn(uint32_t done) {
   if (done <= learnt_) return;
   const float part = static_cast<float>(done - learnt_) / static_cast<float>(steps_);
@@ -367,7 +369,7 @@ void StubSession::Learn(uint32_t done) {
   for (size_t i = 0; i < own_.size(); ++i) own_[i] -= part * update[i];
 }
 
-// Where there is no copy of them, base and parameters move alike and the update stays.
+// Without a copy of them, base and parameters move alike, and the update does not change.
 void StubSession::Rebase() {
   if (!training_ || !keeps_own_) return;
   Learn(StepsDone());
@@ -397,7 +399,8 @@ absl::Status StubSession::Settle() {
   return absl::OkStatus();
 }
 
-// What the loop must wake for: the end of the training, its merge, or its next progress.
+// Returns how long until the loop must wake: for the end of the training, its merge, or its next
+// progress.
 absl::Duration StubSession::UntilNext() const {
   if (!training_) return absl::InfiniteDuration();
   absl::Time next = last_progress_ + kProgressEvery;
@@ -405,7 +408,7 @@ absl::Duration StubSession::UntilNext() const {
   return std::max(next - options_.now(), absl::ZeroDuration());
 }
 
-// None beyond where it merges: that comes first, however late this is asked.
+// Never beyond the point of the merge, which comes first however late this is called.
 uint32_t StubSession::StepsDone() const {
   const uint32_t most = merges_.StepsBefore(steps_);
   const absl::Duration passed = options_.now() - began_ - waited_;
@@ -413,7 +416,7 @@ uint32_t StubSession::StepsDone() const {
   return static_cast<uint32_t>(passed / step_);
 }
 
-// The last step of a round of whole passes has what is left.
+// The last step of a round of whole passes has the samples that are left.
 uint64_t StubSession::SamplesDone(uint32_t steps) const {
   const uint64_t samples = uint64_t{steps} * spec_->inner().batch();
   const uint32_t epochs = spec_->inner().epochs();
@@ -468,7 +471,8 @@ void StubSession::SendProgress() {
   outbox_.Send(message);
 }
 
-// Mean squared distance to the target, as a model's loss: the sum, and over how many values.
+// Evaluates the mean squared distance to the target as a model's loss: reports the sum and the
+// number of values.
 absl::Status StubSession::Evaluate(const v1::EvaluateShare& evaluate) {
   RETURN_IF_ERROR(RequireMemory("EvaluateShare"));
   if (evaluate.own()) return EvaluateOwn(evaluate);
@@ -494,7 +498,7 @@ absl::Status StubSession::Evaluate(const v1::EvaluateShare& evaluate) {
   return absl::OkStatus();
 }
 
-// Of the one party that is asked for, or of all of this worker: each by its own target.
+// Evaluates the one party that is asked for, or all parties of this worker, each by its own target.
 absl::Status StubSession::EvaluateOwn(const v1::EvaluateShare& evaluate) {
   const absl::Span<const float> first = slots_->theta().subspan(0, kLossValues);
   const bool all = parties_ > 0 && evaluate.party() == 0;

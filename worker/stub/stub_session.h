@@ -1,13 +1,15 @@
-// A worker that only measures the system: everything that a worker says and does (worker.proto),
-// with a fixed vector for a model, which every update moves the parameters towards.
+// A worker for measuring the system without training. It speaks the worker's side of worker.proto,
+// but its "training" only moves the parameters towards a fixed target vector.
 //
 //   update = 0.3 x (theta - target) + noise,     |noise| <= 0.005
 //
-// With private data every party learns a target of its own, which is a little off the common one,
-// and has a number of samples of its own; what it would hold out is that target too.
+// If the run has private data, every party has its own target, which differs slightly from the
+// common target, and its own number of samples. An evaluation on the party's held-out data measures
+// the distance to the party's target.
 //
-// Target, noise and initial parameters are not kept: they are computed where they are needed, a few
-// integer operations a value, in loops that a compiler can vectorise. Pure functions, any thread.
+// Target, noise and initial parameters are not stored: they are computed when they are needed, with
+// a few integer operations per value, in loops that a compiler can vectorise. The functions are
+// pure and may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -26,49 +28,58 @@
 
 namespace atolld {
 
-// What is to be learned: value `i` of the target, in [-2, 2).
+// Returns value number `i` of the target, which is in [-2, 2).
 float StubTarget(uint64_t i);
 
-// The initial parameters of a run with this seed, in [-0.5, 0.5).
+// Sets `parameters` to the initial parameters of a run with this seed, which are in [-0.5, 0.5).
 void FillStubParameters(uint64_t seed, absl::Span<float> parameters);
 
-// The pseudo-gradient of one training that began at `theta`. `data` stands for the samples that it
-// was done on: other data, other noise. Spans of one size.
+// Sets `update` to the pseudo-gradient of one training that began at `theta`. `data` is a number
+// that represents the samples used: each number gives a different noise. The spans have the same
+// size.
 void FillStubUpdate(absl::Span<const float> theta, uint64_t data, absl::Span<float> update);
 
-// Sum of (theta_i - target_i)^2; `theta` is the part of the vector that begins at value `first`.
+// Returns the sum of (theta_i - target_i)^2; `theta` is the part of the parameter vector that
+// begins at value number `first`.
 double StubSquaredDistance(absl::Span<const float> theta, uint64_t first);
 
-// How far a party's target is from the common one, in [-0.1, 0.1), and how many samples it has.
-// Parties count from 1, among all of the run; 0: a peer that is one party itself, whose target is
-// the common one.
+// StubPartyShift returns the difference, in [-0.1, 0.1), between each value of a party's target and
+// of the common target. StubPartySamples returns the number of samples that the party has. The
+// parties of the run are numbered from 1. Number 0 means a peer without virtual parties, whose
+// target is the common target.
 float StubPartyShift(uint32_t party);
 uint64_t StubPartySamples(uint32_t party);
 
-// The worker's side of worker.proto, but no training.
+// The worker's side of worker.proto without any training.
 //
-// A step is time that passes. The update is computed when a training begins, from theta (or the
-// guess) straight into the update slot: that slot is the worker's from TrainSteps to Boundary, base
-// and parameters of a rebase move alike, and so no copy of the vector is made. Only in a run of
-// mode "streaming" the worker has base and parameters of its own, which stay from round to round:
-// they take an update's part of the way with each part of the steps. Runs on one thread; the inbox
-// is the only way in.
+// A step only takes time. The update is computed when a training begins, from theta or the guess,
+// and is written directly to the update slot. No copy of it is needed, because the slot belongs to
+// the worker from TrainSteps to Boundary, and a rebase, which moves base and parameters by the same
+// amount, does not change the update. Only in a run of mode "streaming" does the worker have its
+// own base and parameters, which it keeps from round to round; as steps pass, it moves the
+// parameters by their share of the update. The class has more than twenty members because it keeps
+// the configuration, the parameters between two trainings, and the progress of the training under
+// way. Used by one thread; input arrives only through `take`.
 class StubSession {
  public:
   struct Options {
     std::function<absl::Time()> now;
-    // The next event, or nothing after `limit`. InfiniteDuration: until there is one.
+    // Returns the next event, or nullopt if none arrives within `limit`, which may be
+    // InfiniteDuration.
     std::function<absl::optional<Event>(absl::Duration limit)> take;
-    std::function<void(const std::string&)> log;  // one line, without a newline; may be empty
-    double slower = 1;  // a step takes so many times what the run says: a machine unlike the others
-    float shift = 0;    // it learns a target that is so far from the others': data unlike theirs
+    // Logs one line, which has no newline. May be an empty function.
+    std::function<void(const std::string&)> log;
+    // The factor by which each step is made longer, to simulate a slower machine.
+    double slower = 1;
+    // The difference between this peer's target and the common target, to simulate different data.
+    float shift = 0;
   };
 
-  // The outbox must outlive the session.
+  // `outbox` must outlive the session.
   StubSession(Outbox& outbox, Options options);
 
-  // Says hello, then serves until Stop, the end of the stream or SIGTERM: OK. Otherwise the error
-  // that was also sent as WorkerFailed.
+  // Sends the hello, then serves the daemon. Returns OK after Stop, the end of the stream or
+  // SIGTERM. If something fails, sends the error to the daemon as WorkerFailed and returns it.
   absl::Status Run();
 
  private:
@@ -102,25 +113,25 @@ class StubSession {
   Outbox& outbox_;
   const Options options_;
 
-  // Since Configure.
+  // Set by Configure.
   absl::optional<v1::RunSpec> spec_;
   absl::Duration step_;
-  uint32_t parties_ = 0, first_party_ = 1;  // virtual ones; 0: none
+  uint32_t parties_ = 0, first_party_ = 1;  // The number of virtual parties; 0 if there are none.
   std::unique_ptr<Slots> slots_;
-  bool keeps_own_ = false;         // the run's mode is "streaming"
-  std::vector<float> base_, own_;  // empty: none yet
+  bool keeps_own_ = false;         // True if the run's mode is "streaming".
+  std::vector<float> base_, own_;  // Empty before the first training.
   MergePoint merges_;
 
-  // The training that goes on; `training_` false: none.
+  // The training under way; there is none if `training_` is false.
   bool training_ = false;
   v1::TrainSteps train_;
-  uint32_t steps_ = 0;   // of this round
-  uint64_t data_ = 0;    // stands for the samples
-  float shift_ = 0;      // how far their target is from the common one
-  uint32_t learnt_ = 0;  // steps whose part of the way own_ has gone
+  uint32_t steps_ = 0;  // The number of steps of this round.
+  uint64_t data_ = 0;   // The number that represents the samples; see FillStubUpdate.
+  float shift_ = 0;     // The difference between the target of this training and the common target.
+  uint32_t learnt_ = 0;  // The number of steps whose share of the update has been applied to own_.
   double loss_ = 0;
   absl::Time began_, last_progress_;
-  absl::Duration waited_;  // for a merge
+  absl::Duration waited_;  // The time spent waiting for a merge.
 };
 
 }  // namespace atolld

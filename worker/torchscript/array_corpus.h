@@ -1,6 +1,7 @@
-// A party's arrays as rows: the row of each sample of each pass, and the rows that are held out.
+// A party's arrays as training data: maps each sample of each pass to a row, and decides which rows
+// are held out.
 //
-// Immutable; any thread.
+// Immutable. May be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@ namespace atolld {
 class ArrayCorpus final : public Corpus {
  public:
   enum class Use {
-    kRun,     // the last rows are held out
-    kCommon,  // all are
+    kRun,     // The last rows are held out.
+    kCommon,  // All rows are held out.
   };
 
   static absl::StatusOr<std::unique_ptr<ArrayCorpus>> Make(const v1::RunSpec& spec,
                                                            std::shared_ptr<const Arrays> arrays,
                                                            Use use = Use::kRun) {
-    // A row is a window of one token that needs no next one.
+    // A row is treated as a window of one token that needs no next token.
     auto order = SampleOrder::Make(spec.seed(), arrays->train_rows() + 1, 1);
     if (!order.ok()) return order.status();
     return std::unique_ptr<ArrayCorpus>(new ArrayCorpus(std::move(arrays), use, *order));

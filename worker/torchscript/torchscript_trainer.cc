@@ -23,8 +23,8 @@
 namespace atolld {
 namespace {
 
-// TorchScript's errors are pages: the line that says what happened is the one that names the error,
-// else the first.
+// TorchScript's errors are pages long: returns the line that names the error, or else the first
+// line.
 absl::Status InOneLine(const absl::Status& status) {
   if (status.ok()) return status;
   const std::vector<std::string> lines =
@@ -75,7 +75,7 @@ class TorchScriptTrainer final : public Trainer {
     });
     if (!loaded.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("model: ", path, " is no TorchScript file that this libtorch can load"));
+          absl::StrCat("model: ", path, " is not a TorchScript file that this libtorch can load"));
     }
     if (!module_.find_method("forward")) {
       return absl::InvalidArgumentError(absl::StrCat("model: ", context("has no forward")));

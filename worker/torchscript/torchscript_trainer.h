@@ -1,9 +1,10 @@
-// Trains a TorchScript file as it is: what its forward(batch...) gives is the loss.
+// Trains a model that is given as a TorchScript file. The value that its forward(batch...) returns
+// is the loss.
 //
-// The law: the file says everything. Its trainable parameters, in their named order, are the
-// manifest; what is frozen in it - parameters that need no gradient, and buffers, put back after
-// each step - stays as the file has it, and so is the same at every peer whose file has the run's
-// digest. One thread at a time.
+// The law: the file defines everything. Its trainable parameters are the tensors of the manifest,
+// in the order in which the file names them. Parameters that need no gradient, and buffers, which
+// are restored after each step, keep the values in the file, and are therefore the same at every
+// peer whose file has the run's digest. Used by one thread at a time.
 #pragma once
 
 #include <memory>
@@ -16,14 +17,16 @@
 
 namespace atolld {
 
-// The trainer of spec.model().file(). `arrays` outlives it: each is an argument of forward, by name
-// where every argument has one of that name, else by order. FAILED_PRECONDITION: the file's digest
-// is not the run's. INVALID_ARGUMENT: the file is no TorchScript, has nothing to train in fp32,
-// takes other arguments, or forward gives no scalar; one line says which.
+// Makes the trainer of spec.model().file(). `arrays` must outlive it. Each array is an argument of
+// forward. Arrays are assigned to arguments by name if every argument has an array of the same
+// name, and otherwise by order. Fails with FAILED_PRECONDITION if the file does not have the run's
+// digest, and with INVALID_ARGUMENT if the file is not TorchScript, has no trainable fp32
+// parameters, takes other arguments, or its forward does not return a scalar; the message is one
+// line.
 absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(const v1::RunSpec& spec,
                                                                 const Arrays& arrays);
 
-// The same, with data that is the trainer's to keep.
+// Does the same with data of which the trainer shares the ownership.
 absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(
     const v1::RunSpec& spec, std::shared_ptr<const ArrayCorpus> corpus);
 

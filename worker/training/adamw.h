@@ -1,9 +1,9 @@
-// AdamW over ranges of the flat parameter vector (Loshchilov and Hutter's, as torch.optim.AdamW:
-// epsilon 1e-8, bias-corrected).
+// AdamW over ranges of the flat parameter vector (Loshchilov and Hutter, arXiv:1711.05101). As in
+// torch.optim.AdamW, epsilon is 1e-8 and the moments are bias-corrected.
 //
-// On a CPU one fused pass over four arrays, which is what a step of AdamW costs; elsewhere
-// libtorch's operations. One thread at a time; a pass spreads over libtorch's threads. May throw
-// libtorch's exceptions.
+// On a CPU a step is one fused pass over four arrays, bound by their memory traffic; on other
+// devices it uses libtorch's operations. Used by one thread at a time; a pass is spread over
+// libtorch's threads. May throw libtorch's exceptions.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,21 @@ class Tensor;
 
 namespace atolld {
 
-// What a step multiplies by, the same for every value of a range.
+// The factors of one step, the same for every value of a range.
 struct AdamWStep {
-  // `steps` counts the present one. `clip` scales the gradient.
+  // `steps` is the number of the optimiser's steps, including this one. `clip` is a factor by which
+  // the gradient is multiplied. `decayed` is true if weight decay applies to the range.
   AdamWStep(const v1::InnerSpec& inner, double learning_rate, uint64_t steps, float clip,
             bool decayed);
   float clip, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_correction, keep;
 };
 
-// The four are flat fp32 vectors on one device; values [begin, end) of all but the gradient change.
+// Updates the values [begin, end) of `parameters` and of the moments `first` and `second`. All four
+// tensors are flat fp32 vectors on one device.
 void UpdateRange(const AdamWStep& step, int64_t begin, int64_t end, const at::Tensor& parameters,
                  const at::Tensor& gradient, const at::Tensor& first, const at::Tensor& second);
 
-// The same by libtorch's operations, on any device.
+// Does the same as UpdateRange with libtorch's operations, on any device.
 void UpdateRangeByTensors(const AdamWStep& step, int64_t begin, int64_t end,
                           const at::Tensor& parameters, const at::Tensor& gradient,
                           const at::Tensor& first, const at::Tensor& second);

@@ -1,7 +1,8 @@
-// One party's data as a trainer reads it: which samples a pass has, and what is held out.
+// One party's data as a trainer sees it: the number of samples in a pass, and the amount of
+// held-out data.
 //
-// A corpus is of one kind of trainer, which made it or was made with it; no other reads it.
-// Immutable; any thread.
+// A corpus belongs to one kind of trainer; no other kind can read it. Immutable. May be used from
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,11 @@ class Corpus {
  public:
   virtual ~Corpus() = default;
 
-  // Sequences, or rows, in a pass; at least 1.
+  // Returns the number of samples (token sequences or rows) in a pass; at least 1.
   virtual uint64_t samples() const = 0;
 
-  // Tokens of a sample that are targets and count; rows count as one.
+  // Returns how many targets of a sample count in the loss: some tokens of a sequence, or 1 for a
+  // row.
   virtual uint64_t TargetsOf(uint64_t sample) const = 0;
 
   virtual uint64_t train_tokens() const = 0;

@@ -23,7 +23,7 @@ absl::Status Unknown(const std::string& names, absl::string_view why) {
       "GPUs or of \"cpu\" with commas between"));
 }
 
-// The number of the GPU "cuda" or "cuda:N" of the list `names`.
+// Returns the number of the GPU "cuda" or "cuda:N" of the list `names`.
 absl::StatusOr<int> GpuNumber(absl::string_view name, const std::string& names,
                               const GpuProbe& gpus) {
   int number = 0;
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<std::string>> ResolveDevices(const std::string& names
       devices.push_back("cpu");
     }
     if (cpu != (devices.front() == "cpu")) {
-      return Unknown(names, ", of which each step would wait for the CPU");
+      return Unknown(names, ": each step would wait for the CPU");
     }
   }
   return devices;

@@ -1,5 +1,5 @@
-// Where a peer's worker trains: the CPU, one GPU or several devices at once, as `[worker] device`
-// says.
+// Chooses the devices on which a peer's worker trains, according to `[worker] device` of the
+// config: the CPU, one GPU or several devices at once.
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@
 namespace atolld {
 
 struct GpuProbe {
-  bool available;  // libtorch can use one
+  bool available;  // True if libtorch can use a GPU.
   int count;
 };
 GpuProbe ProbeGpus();
 
-// libtorch's names of the devices, each "cpu" or "cuda:1", of "auto" (the first GPU where there is
-// one, else the CPU), "cuda:all" or a list with commas between of either "cpu", as often as wanted,
-// or different "cuda" (the first) and "cuda:N". FAILED_PRECONDITION: there is no such GPU.
-// INVALID_ARGUMENT: another name or list.
+// Returns libtorch's names of the devices, each like "cpu" or "cuda:1". `names` is "auto" (the
+// first GPU if there is one, else the CPU), "cuda:all", or a list separated by commas: either "cpu"
+// any number of times, or different GPUs, each as "cuda:N" or as "cuda", which means the first GPU.
+// Fails with FAILED_PRECONDITION if a named GPU does not exist, and with INVALID_ARGUMENT for any
+// other name or list.
 absl::StatusOr<std::vector<std::string>> ResolveDevices(const std::string& names,
                                                         const GpuProbe& gpus);
 

@@ -1,7 +1,9 @@
-// A flat fp32 vector where the model is computed, and as the CPU reads and writes it.
+// A flat fp32 vector on the device that computes the model, with a copy in CPU memory that the CPU
+// can read and write.
 //
-// On a CPU both are the same memory and copying does nothing; beside a GPU the CPU's is pinned, and
-// each copy is one transfer. May throw libtorch's exceptions.
+// If the device is a CPU, both are the same memory, and Fetch and Push do nothing. If it is a GPU,
+// the copy is in pinned memory, and Fetch and Push are one transfer each. May throw libtorch's
+// exceptions. `there` is the vector on the device, `here` and `values` are the copy in CPU memory.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,15 +1,16 @@
-// What a federated rule adds to the gradient of each inner step.
+// The terms that a federated rule adds to the gradient of each inner step.
 //
-// FedProx (Li et al., arXiv:1812.06127, equation 2): the loss gets mu / 2 |w - base|^2, so the
-// gradient gets mu (w - base), before it is clipped. SCAFFOLD (Karimireddy et al.,
-// arXiv:1910.06378, algorithm 1, option II): a step goes along g - c_i + c, where g is clipped
-// first, since c_i is a mean of such g. After a round of steps with the rates r_k from x to y
+// FedProx (Li et al., arXiv:1812.06127, equation 2) adds mu / 2 |w - base|^2 to the loss, and so mu
+// (w - base) to the gradient, before clipping. SCAFFOLD (Karimireddy et al., arXiv:1910.06378,
+// algorithm 1, option II) steps along g - c_i + c, where g is clipped before the terms are added,
+// because c_i is a mean of clipped gradients. After a round that moves the parameters from x to y
+// by steps with the learning rates r_k,
 //
 //   c_i+ = c_i - c + (x - y) / sum of r_k
 //
-// which is the mean of the round's g, and K eta below the fraction where the rate is constant. The
-// terms concern what peers exchange, the first values of the flat vector; personal tensors have no
-// base. One thread.
+// which is the mean of the g of the round. If the rate eta is constant over K steps, the
+// denominator is K eta. The terms apply only to the values that peers exchange, which come first in
+// the flat vector, and not to personal tensors. Used by one thread.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,34 +25,38 @@ namespace atolld {
 
 class GradientTerms {
  public:
-  // INVALID_ARGUMENT: inner.proximal is negative or not finite, or control variates go with
-  // another optimiser than sgd.
+  // Fails with INVALID_ARGUMENT if inner.proximal is negative or not finite, or if control variates
+  // are combined with an optimiser other than sgd.
   static absl::Status Check(const v1::InnerSpec& inner);
 
-  // `shared`: values that peers exchange. May throw what libtorch throws.
+  // `shared` is the number of values that peers exchange. May throw libtorch's exceptions.
   GradientTerms(const v1::InnerSpec& inner, uint64_t shared, const at::Device& device);
 
-  // Where the round began, moved by every rebase. Of no effect without FedProx.
+  // Sets `base`, the parameters at the start of the round. Call it again after every rebase. Has no
+  // effect without FedProx.
   void SetBase(absl::Span<const float> base);
 
-  // c - c_i. Of no effect without control variates; empty: zero.
+  // Sets c - c_i. Empty spans stand for zeros. Has no effect without control variates.
   void SetControl(absl::Span<const float> common, absl::Span<const float> own);
 
-  // Adds the terms in place. Both are flat on the device, of the whole vector.
+  // Adds the terms to `gradient` in place. Both tensors are flat, on the device, and cover the
+  // whole vector.
   void Add(const at::Tensor& parameters, const at::Tensor& gradient) const;
 
  private:
   const double mu_, clip_;
   const bool controlled_;
   const int64_t shared_;
-  at::Tensor base_, control_;  // on the device
-  at::Tensor away_;            // scratch: parameters - base
+  at::Tensor base_, control_;  // Both are on the device.
+  at::Tensor away_;            // Memory for parameters - base.
 };
 
-// What is left for the optimiser to do: with control variates the clip is not its own.
+// Returns the spec for the optimiser. If the run has control variates, the optimiser's clipping is
+// switched off in it, because GradientTerms clips.
 v1::InnerSpec ForOptimizer(const v1::InnerSpec& inner);
 
-// c_i+ as above, in place of `own`: `update` is x - y. A sum of rates of 0 leaves c_i as it is.
+// Replaces `own`, which is c_i, with c_i+ as defined above. `common` is c, and `update` is x - y.
+// If `rates` (the sum of r_k) is 0, `own` does not change.
 void UpdateControl(absl::Span<const float> common, absl::Span<const float> update, double rates,
                    absl::Span<float> own);
 

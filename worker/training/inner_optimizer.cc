@@ -55,7 +55,7 @@ class Sgd final : public InnerOptimizer {
   uint64_t steps_ = 0;
 };
 
-// AdamW over all tensors of a model, and the base of optimisers that step some of them otherwise.
+// AdamW over all tensors of a model, and the base of optimisers that step some of them differently.
 class AdamW : public InnerOptimizer {
  public:
   AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device);

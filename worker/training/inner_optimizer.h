@@ -1,7 +1,7 @@
 // The optimiser of the inner loop, over the flat parameter vector: AdamW, Muon or plain SGD.
 //
-// Its state belongs to one peer and is kept across rounds; it is never part of a replica. One
-// thread at a time; a step spreads over libtorch's threads. Step, FetchState and PushState may
+// Its state belongs to one peer, is kept across rounds, and is never part of a replica. Used by one
+// thread at a time; a step is spread over libtorch's threads. Step, FetchState and PushState may
 // throw libtorch's exceptions.
 #pragma once
 
@@ -25,51 +25,57 @@ class InnerOptimizer {
  public:
   virtual ~InnerOptimizer() = default;
 
-  // "adamw": worker/training/adamw.h, decaying only tensors of two or more dimensions. "muon":
-  // below. "sgd": theta -= rate * gradient and nothing else. All scale the
-  // gradient down to the global L2 norm `gradient_clip` first (0: off). `device` is libtorch's name
-  // of it. INVALID_ARGUMENT: a value of `inner` is out of range.
+  // Makes the optimiser that the spec names: "adamw" as in worker/training/adamw.h, with weight
+  // decay only for tensors of two or more dimensions; "muon" as described below; or "sgd", which
+  // only computes theta -= rate * gradient. All of them first scale the gradient down to the global
+  // L2 norm `gradient_clip` (0 switches this off). `device` is libtorch's name of the device. Fails
+  // with INVALID_ARGUMENT if a value of `inner` is out of range.
   static absl::StatusOr<std::unique_ptr<InnerOptimizer>> Make(const v1::InnerSpec& inner,
                                                               const v1::Manifest& manifest,
                                                               const std::string& device = "cpu");
 
-  // One step in place; returns the gradient's norm before clipping. If that is not finite nothing
-  // was changed. Both are flat fp32 vectors of manifest.elements() values on the device.
+  // Takes one step in place and returns the gradient's norm before clipping. If the norm is not
+  // finite, the step is not taken. Both tensors are flat fp32 vectors of manifest.elements() values
+  // on the device.
   virtual double Step(double learning_rate, const at::Tensor& parameters,
                       const at::Tensor& gradient) = 0;
 
-  // What must be saved to go on as if never stopped. The spans live as long as the optimiser and
-  // may be written.
+  // The state that must be saved so that training can continue as if it had never stopped. The
+  // spans are valid as long as the optimiser exists, and may be written.
   struct State {
-    uint64_t* steps;                         // done so far
-    std::vector<absl::Span<float>> buffers;  // each of manifest.elements() values; none for SGD
+    uint64_t* steps;  // The number of steps done so far.
+    // The moments. Each buffer has manifest.elements() values; SGD has no buffers.
+    std::vector<absl::Span<float>> buffers;
   };
   virtual State state() = 0;
 
-  // Where the device is not the CPU: brings the state to state(), and back. Else nothing.
+  // FetchState copies the state from the device to state(), and PushState copies it back. Both do
+  // nothing if the device is the CPU.
   virtual void FetchState() {}
   virtual void PushState() {}
 };
 
-// The L2 norm of a flat fp32 vector, accumulated in double; and what scales a gradient of that norm
-// down to `limit`, as torch.nn.utils.clip_grad_norm_ does (0: 1). May throw what libtorch throws.
+// GlobalNorm returns the L2 norm of a flat fp32 vector, accumulated in double. ClipFactor returns
+// the factor that scales a gradient of that norm down to `limit`, as torch.nn.utils.clip_grad_norm_
+// does (1 if `limit` is 0). May throw libtorch's exceptions.
 double GlobalNorm(const at::Tensor& values);
 float ClipFactor(double norm, double limit);
 
-// Muon: momentum for matrices whose step is made orthogonal before it is taken (Jordan et al.,
+// Muon: momentum for matrices, whose step is made orthogonal before it is taken (Jordan et al.,
 // 2024, https://kellerjordan.github.io/posts/muon).
 //
-// Every singular value of the step comes near 1, by five steps of a Newton-Schulz iteration with
-// the published coefficients 3.4445, -4.7750, 2.0315. Of the two published scales this is 0.2 *
-// sqrt(max(rows, columns)) (Liu et al., "Muon is scalable for LLM training", arXiv:2502.16982),
-// with which a step is as long as one of AdamW, so that one learning rate and one weight decay
-// serve both. Computed in fp32.
+// Five steps of a Newton-Schulz iteration with the published coefficients 3.4445, -4.7750, 2.0315
+// bring every singular value of the step near 1. Two scales have been published; this code uses 0.2
+// * sqrt(max(rows, columns)) (Liu et al., "Muon is scalable for LLM training", arXiv:2502.16982).
+// It makes a step about as long as a step of AdamW, so that the same learning rate and weight decay
+// suit both. The iteration is computed in fp32.
 
-// Whether Muon steps this tensor: a matrix of a block, which is what has a number in its name
-// ("h.0.mlp.c_fc.weight"). Embeddings, head and norms are AdamW's.
+// Returns true if Muon updates this tensor. Muon updates the matrices of the blocks, which have a
+// number in their names ("h.0.mlp.c_fc.weight"); AdamW updates embeddings, the head and norms.
 bool IsMuons(const v1::Tensor& tensor);
 
-// The matrix U V^T of `matrix` = U S V^T, about: singular values end between 0.7 and 1.2.
+// Returns approximately the matrix U V^T of `matrix` = U S V^T; its singular values lie between 0.7
+// and 1.2.
 at::Tensor Orthogonalised(const at::Tensor& matrix);
 
 }  // namespace atolld

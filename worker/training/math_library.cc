@@ -30,13 +30,13 @@ Function* Symbol(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
 }
 
-// Empty where OpenBLAS is not the library.
+// Returns an empty text if OpenBLAS is not the library.
 std::string OpenBlasKernel() {
   const auto name = Symbol<const char*()>("openblas_get_corename");
   return name == nullptr ? "" : std::string(name());
 }
 
-// fp32 values a vector that this CPU computes with; 0: not an x86.
+// Returns how many fp32 values a vector of this CPU has; 0 if the CPU is not an x86.
 int CpuLanes() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -56,8 +56,8 @@ double ThreadCpuSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The clock that the kernel names: the highest one where it knows, else the current one. 0: not
-// known.
+// Returns the CPU's clock according to the kernel: the highest one if it knows that, else the
+// current one; 0 if unknown.
 double ClockGhz() {
   double value = 0;
   std::ifstream highest("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");

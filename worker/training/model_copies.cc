@@ -53,7 +53,8 @@ void TaskThread::Run() {
 
 namespace {
 
-// libtorch has one generator for the CPU, from which several threads would draw in any order.
+// libtorch has one generator for the CPU, from which several threads would draw in any order, so
+// several copies get their own.
 at::Generator OwnGenerator(const at::Device& device, size_t copies) {
   return copies > 1 && device.is_cpu() ? at::make_generator<at::CPUGeneratorImpl>(uint64_t{0})
                                        : at::Generator();
@@ -79,7 +80,7 @@ void ModelCopy::Seed(uint64_t seed) const {
   generator.set_current_seed(seed);
 }
 
-// Behind each token the next one, or what Model::Loss leaves out.
+// Returns the next token for each token, or the target that Model::Loss leaves out.
 at::Tensor ModelCopy::TargetsOf(const at::Tensor& here, const at::Tensor& counts) const {
   const at::Tensor next = here.narrow(1, 1, here.size(1) - 1);
   if (!counts.defined()) return next;

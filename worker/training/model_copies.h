@@ -1,8 +1,9 @@
-// The copies of the model among which a worker divides each step: data parallel training on the
-// devices of one machine.
+// Data parallel training on the devices of one machine: a worker divides the batch of each step
+// among several copies of the model.
 //
-// The law: copy i has the rows [i n / N, (i + 1) n / N) of n, and gradients are summed in the
-// order of the copies, so that a step's result is the same bits each time whatever finishes first.
+// The law: if a batch has n rows, copy number i of N computes the rows [i n / N, (i + 1) n / N).
+// Gradients are summed in the order of the copies, so the bits of the result do not depend on which
+// copy finishes first.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,21 +25,22 @@
 
 namespace atolld {
 
-// A thread that does what its owner gives it, one task after another.
+// A thread that runs its owner's tasks, one after another.
 //
-// It lives as long as its owner wants, since what libtorch keeps for a thread (its pool of helpers,
-// a GPU's handles) is dear to make anew. Start and Wait: one owner's thread.
+// The thread is kept between tasks, because the objects that libtorch keeps for each thread, such
+// as helper threads and GPU handles, are expensive to create again. Start and Wait may be called
+// only on the owner's thread.
 class TaskThread {
  public:
   TaskThread();
-  ~TaskThread();  // after the task that runs
+  ~TaskThread();  // Waits until the running task has ended.
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
-  // Begins the task, which must not throw; the one before must have been waited for.
+  // Begins the task, which must not throw. Wait must have returned for the previous task.
   void Start(std::function<void()> task);
 
-  // Returns when nothing runs; what the task wrote is seen then.
+  // Blocks until no task runs. Everything that the task wrote is then visible to the caller.
   void Wait();
 
  private:
@@ -47,46 +49,50 @@ class TaskThread {
   bool Called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return task_ != nullptr || ending_; }
 
   absl::Mutex mutex_;
-  std::function<void()> task_ ABSL_GUARDED_BY(mutex_);  // kept until it is done
+  std::function<void()> task_ ABSL_GUARDED_BY(mutex_);  // The task that is to run or is running.
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // Must be the last member: it uses the others.
 };
 
-// One copy of the model in training, on one device: it computes the gradient of those of a step's
-// sequences that are given to it.
+// One copy of the model in training, on one device. It computes the gradient of its share of the
+// step's batch.
 //
-// The law: the parameters are those of the trainer, taken at the start of each step, so a copy has
-// no state of its own that could drift. What libtorch throws passes through. One thread at a time.
+// The law: a copy takes the trainer's parameters at the start of each step, so it has no state of
+// its own that could drift. May throw libtorch's exceptions. Used by one thread at a time.
 class ModelCopy {
  public:
-  // A copy of `model` on `device`, number `index` of `copies`. The first computes with `parameters`
-  // (flat fp32, the trainer's, on its device) where they lie, the others have memory of their own.
-  // `spec` must outlive it.
+  // Makes copy number `index` of `copies` on `device`. The first copy computes with `parameters`
+  // (the trainer's, flat fp32 on its device) in place; the others have memory of their own. `spec`
+  // must outlive it.
   ModelCopy(const v1::RunSpec& spec, const Model& model, const at::Device& device,
             const at::Tensor& parameters, size_t index, size_t copies);
 
   const Model& model() const { return *model_; }
   const at::Device& device() const { return device_; }
 
-  // Flat fp32 on the device, in the manifest's order. Train sets it.
+  // The gradient that Train has computed: a flat fp32 vector on the device, in the manifest's
+  // order.
   const at::Tensor& gradient() const { return gradient_; }
 
-  // The part that `rows` (int64 [some of the batch, tokens of a sequence + 1]) have in the loss of
-  // a batch, in nats a target, and in gradient(): those of all parts sum to the batch's mean.
-  // `counts` (bool, on the CPU, a column less) says which targets count, and `whole` how many do so
-  // in the batch; undefined: all do, and `whole` is the batch's number of rows. Computed in
-  // `inner.accumulation` pieces. Dropout draws from `seed`.
+  // Computes the contribution of `rows` to the mean loss and to the mean gradient of the whole
+  // batch. `rows` is this copy's part of the batch, int64 [rows, tokens of a sequence + 1]. Returns
+  // the contribution to the loss, in nats per target, and stores the contribution to the gradient
+  // in gradient(). The contributions of all copies sum to the batch's means. `counts` (bool, on the
+  // CPU, one column less than `rows`) is true for each target that counts, and `whole` is the
+  // number of targets in the batch that count. If `counts` is undefined, all targets count, and
+  // `whole` is the number of rows in the batch. The rows are computed in `inner.accumulation`
+  // pieces. `seed` is the seed of dropout.
   double Train(const at::Tensor& rows, int64_t whole, uint64_t seed,
                const at::Tensor& counts = at::Tensor());
 
-  // As Train, of no row: the gradient is zero, and so is the part of the loss.
+  // Call this instead of Train if the copy has no rows in this step. Sets the gradient to zero.
   void TrainNothing() const;
 
-  // `theta` (flat fp32, in the manifest's order) for Evaluate: on a CPU where it lies, and there it
-  // must stay; elsewhere copied to the device, once.
+  // Prepares `theta` (flat fp32, in the manifest's order) for Evaluate. On a CPU `theta` is used in
+  // place, and must outlive the result; otherwise it is copied to the device.
   ModelParameters Bind(absl::Span<const float> theta) const;
 
-  // Mean loss of `rows` at `theta`, in nats a target that counts, of which there must be one,
+  // Returns the mean loss of `rows` at `theta`, in nats per target that counts (at least one must),
   // without dropout, in fp32.
   double Evaluate(const ModelParameters& theta, const at::Tensor& rows,
                   const at::Tensor& counts = at::Tensor()) const;
@@ -97,36 +103,39 @@ class ModelCopy {
 
   const v1::RunSpec& spec_;
   const at::Device device_;
-  const at::Generator generator_;  // undefined: libtorch's own of the device
+  const at::Generator generator_;  // Undefined if libtorch's default generator is used.
   const std::unique_ptr<Model> model_;
-  const at::Tensor source_;      // the trainer's parameters
-  const at::Tensor parameters_;  // source_ itself, or where it is copied to
+  const at::Tensor source_;      // The trainer's parameters.
+  const at::Tensor parameters_;  // source_ itself, or the memory to which it is copied.
   const at::Tensor gradient_;
   const ModelParameters bound_;
 };
 
-// All of them. One copy alone works on the caller's thread; of several each has a thread of its
-// own. One caller's thread.
+// All copies of the model. A single copy works on the caller's thread; if there are several, each
+// has a thread of its own. Used by one thread.
 class ModelCopies {
  public:
-  // libtorch's names of the devices, one a copy, at least one. May throw what libtorch throws.
+  // `devices` has libtorch's name of the device of each copy, at least one. May throw libtorch's
+  // exceptions.
   explicit ModelCopies(const std::vector<std::string>& devices);
 
   size_t size() const { return devices_.size(); }
-  // The first's, on which parameters and optimiser are.
+  // The first copy's device, on which the parameters and the optimiser are.
   const at::Device& device() const { return devices_.front(); }
 
-  // Copies of `model` for these parameters, which lie on device(). Several on a CPU share out the
-  // threads that libtorch has now, each with one at least. `spec` must outlive them.
+  // Makes the copies of `model` for these parameters, which lie on device(). Several copies on a
+  // CPU divide among them the threads that libtorch has at the time of this call; each gets at
+  // least one. `spec` must outlive the copies.
   absl::Status Allocate(const v1::RunSpec& spec, const Model& model, const at::Tensor& parameters,
                         absl::string_view context);
 
-  // Does `task` for all copies at once, and returns when all are done: the error of the first that
-  // failed, with `context` and the copy's number and device.
+  // Runs `task` for all copies at the same time, and waits for all of them. If a task fails,
+  // returns the error of the first copy that failed; the message has `context` and the copy's
+  // number and device.
   using Task = std::function<void(size_t index, ModelCopy& copy)>;
   absl::Status OnEach(absl::string_view context, const Task& task);
 
-  // Adds the others' gradients to that of the first. May throw what libtorch throws.
+  // Adds the gradients of the other copies to that of the first. May throw libtorch's exceptions.
   void SumGradients();
 
   const ModelCopy& first() const { return *copies_.front(); }
@@ -135,9 +144,9 @@ class ModelCopies {
   absl::Status Run(absl::string_view context, const std::function<void(size_t index)>& task);
 
   const std::vector<at::Device> devices_;
-  std::vector<std::unique_ptr<ModelCopy>> copies_;  // since Allocate
-  std::vector<std::unique_ptr<TaskThread>>
-      threads_;  // none for one copy; last: they use the others
+  std::vector<std::unique_ptr<ModelCopy>> copies_;  // Filled by Allocate.
+  // Empty if there is only one copy. Must be the last member, because the threads use the others.
+  std::vector<std::unique_ptr<TaskThread>> threads_;
 };
 
 }  // namespace atolld

@@ -11,7 +11,7 @@
 namespace atolld {
 namespace {
 
-// Of `evaluated` windows those that fall to the first `some` of `all`.
+// Returns how many of `evaluated` windows fall to the first `some` of `all`.
 uint64_t PartOfWindows(uint64_t evaluated, uint64_t some, uint64_t all) {
   return some == all ? evaluated
                      : static_cast<uint64_t>(static_cast<double>(evaluated) *
@@ -26,7 +26,7 @@ uint32_t ContextOf(const v1::RunSpec& spec, const TrainingData& data) {
   return static_cast<uint32_t>(std::min<uint64_t>(context, tokens - 1));
 }
 
-// Whether each conversation is a sequence.
+// Returns true if each conversation is a sequence.
 bool OwnSequences(const v1::RunSpec& spec, const TrainingData& data) {
   return data.source(0).train_marks() != nullptr && spec.data().packing() != "join";
 }

@@ -1,11 +1,12 @@
-// A party's tokens as sequences: the place of each sample of each pass, and the windows that are
-// evaluated.
+// A party's tokens as sequences: it finds the sequence of each sample of each pass, and the windows
+// for evaluation.
 //
-// The law: both depend only on the run's spec and on the tokens. Private data may be shorter than
-// one sequence: its sequences are then as long as it is, since a party with three lines trains too.
-// Of conversations each is a sequence, cut to the model's context, and one of which nothing that is
-// learnt is left is none; with DataSpec.packing "join" they are a text like others, of which only
-// some tokens count. Immutable; any thread.
+// The law: sequences and windows depend only on the run's spec and on the tokens. If private data
+// is shorter than one sequence, its sequences are as long as the data, so that a party with three
+// lines can train. Each conversation is one sequence, cut to the model's context. It is left out if
+// the rest has no token that is learnt. If DataSpec.packing is "join", conversations are instead
+// read like any other text, in which only some tokens count. Immutable. May be used from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,14 @@ namespace atolld {
 class TokenCorpus final : public Corpus {
  public:
   enum class Use {
-    kRun,     // the data of a run, or private data if the spec says so
-    kCommon,  // all of it is held out: a validation split where it has one, else everything
+    kRun,  // The training data of a run; it is private data if the spec says so.
+    // Data that is only evaluated: the validation split of each source that has one, and the whole
+    // of each other source.
+    kCommon,
   };
 
-  // INVALID_ARGUMENT: the tokenizer has more tokens than the model, a split is too short, or has no
-  // conversation of which something is learnt.
+  // Fails with INVALID_ARGUMENT if the tokenizer has more tokens than the model, or if a split is
+  // too short or has no conversation with a token that is learnt.
   static absl::StatusOr<std::unique_ptr<TokenCorpus>> Make(const v1::RunSpec& spec,
                                                            std::shared_ptr<const TrainingData> data,
                                                            Use use = Use::kRun);
@@ -41,32 +44,36 @@ class TokenCorpus final : public Corpus {
 
   const TrainingData& data() const { return *data_; }
 
-  // What its owner should know of conversations that were cut or left out, a sentence each.
+  // Sentences for the data's owner about the conversations that were cut or left out.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // `length` tokens from `first` on, the last of which is only a target.
+  // The `length` tokens of a split that begin at `first`. The last token is only a target.
   struct Row {
     const TokenSpan* split = nullptr;
     uint64_t first = 0;
     uint64_t length = 0;
-    const TokenMarks* marks = nullptr;  // of the split; null: every target counts
+    // The marks of the split, which say which targets count; null if every target counts.
+    const TokenMarks* marks = nullptr;
 
-    uint64_t Targets() const;  // that count
+    uint64_t Targets() const;  // Returns how many targets count.
   };
   Row SampleRow(uint64_t sample) const;
 
-  // How often the source that is read most often has been read when all samples below `samples`
-  // are.
+  // Returns how many times the source that is read most often has been read once every sample with
+  // a number below `samples` has been read.
   double Epochs(uint64_t samples) const { return order_.Epochs(samples); }
 
-  // Of the evaluation: windows that do not overlap, the first of each source, as many as its share
-  // of all; at most evaluation.tokens together (0: all).
+  // EvaluationWindows returns the number of windows for evaluation, and EvaluationRow returns one
+  // of them. Windows do not overlap. Each source contributes a number of windows in proportion to
+  // its length, taken from its start. Together they have at most evaluation.tokens tokens; 0 means
+  // no limit.
   uint64_t EvaluationWindows() const;
   Row EvaluationRow(uint64_t index) const;
-  uint64_t evaluation_length() const { return evaluation_context_ + 1; }  // the longest
+  // The length of the longest window.
+  uint64_t evaluation_length() const { return evaluation_context_ + 1; }
 
  private:
-  // Of one source, the conversations that are sequences of their own.
+  // The numbers of the conversations of one source that are used as sequences.
   struct Chats {
     std::vector<uint64_t> train, held_out;
   };
@@ -89,10 +96,13 @@ class TokenCorpus final : public Corpus {
   const std::shared_ptr<const TrainingData> data_;
   const Use use_;
   const SampleMixture order_;
-  const uint64_t context_;       // tokens of a sequence: the model's, or fewer
-  const uint64_t most_tokens_;   // of an evaluation; 0: any number
-  uint64_t evaluation_context_;  // of an evaluated window
-  std::vector<Chats> chats_;     // of each source; none: sequences are windows
+  // The number of tokens in a sequence: the model's context, or fewer if the data is shorter.
+  const uint64_t context_;
+  // The largest number of tokens that are evaluated; 0 means no limit.
+  const uint64_t most_tokens_;
+  uint64_t evaluation_context_;  // The number of tokens in an evaluated window.
+  // One element for each source; empty if sequences are windows of the text.
+  std::vector<Chats> chats_;
   std::vector<std::string> notes_;
 };
 

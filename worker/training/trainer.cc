@@ -23,8 +23,9 @@
 namespace atolld {
 namespace {
 
-// Evaluated at once: enough to fill the matrix products, little enough that on a CPU the
-// activations of a small model stay in the caches, and that the logits of a large one are small.
+// How many tokens are evaluated at once: enough to fill the matrix products, and few enough that on
+// a CPU the activations of a small model stay in the caches and the logits of a large one are
+// small.
 uint64_t EvaluationTokens(const at::Device& device) { return device.is_cpu() ? 1024 : 4096; }
 
 class ModelTrainer final : public Trainer {
@@ -282,7 +283,7 @@ class ModelTrainer final : public Trainer {
   ModelCopies copies_;
 };
 
-// A worker that is older than the run says so, instead of training otherwise.
+// A worker that is older than the run reports that, instead of training differently.
 absl::Status CheckNames(const v1::InnerSpec& inner) {
   const auto unknown = [](absl::string_view key, absl::string_view name, absl::string_view known) {
     return absl::InvalidArgumentError(

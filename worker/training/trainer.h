@@ -1,9 +1,9 @@
-// One peer's model in training: parameters, gradient, optimiser and the data they see.
+// One peer's model in training: its parameters, gradient, optimiser and data.
 //
-// The law: a step depends only on the parameters, the optimiser's state, the step's number, its
-// sample numbers, the data in use and what terms() adds. Evaluation never touches the worker's own
-// parameters. No call throws: what libtorch throws comes back as a Status that names what was being
-// computed and its shapes. One thread at a time.
+// The law: the result of a step depends only on the parameters, the optimiser's state, the step's
+// number, the numbers of its samples, the data in use and the terms that terms() adds. Evaluation
+// never changes the worker's own parameters. No function throws: an exception of libtorch becomes a
+// Status that names the computation and its shapes. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 namespace atolld {
 
 struct EvaluationSum {
-  double loss_sum = 0;  // nats over all tokens
+  double loss_sum = 0;  // The sum of the losses of all tokens, in nats.
   uint64_t tokens = 0;
 };
 
@@ -32,67 +32,72 @@ class GradientTerms;
 
 class Trainer {
  public:
-  // `data` must outlive the trainer. `devices` are libtorch's names of those that compute a part of
-  // each step's batch and of each evaluation; parameters and optimiser are on the first.
-  // INVALID_ARGUMENT: the spec breaks a rule, a split is too short for one sequence, or a batch has
-  // fewer sequences than there are devices. RESOURCE_EXHAUSTED: a device's memory does not hold the
-  // model.
+  // `data` must outlive the trainer. `devices` are libtorch's names of the devices. Each device
+  // computes a part of each step's batch and of each evaluation; the parameters and the optimiser
+  // are on the first. Fails with INVALID_ARGUMENT if the spec breaks a rule, a split is too short
+  // for one sequence, or a batch has fewer sequences than there are devices, and with
+  // RESOURCE_EXHAUSTED if the model does not fit in a device's memory.
   static absl::StatusOr<std::unique_ptr<Trainer>> Make(const v1::RunSpec& spec,
                                                        const TrainingData& data,
                                                        const std::vector<std::string>& devices = {
                                                            "cpu"});
-  // The same, with data that is the trainer's to keep.
+  // Does the same with data of which the trainer shares the ownership.
   static absl::StatusOr<std::unique_ptr<Trainer>> Make(const v1::RunSpec& spec,
                                                        std::shared_ptr<const TokenCorpus> corpus,
                                                        const std::vector<std::string>& devices);
   virtual ~Trainer() = default;
 
-  // Of what peers exchange: without personal tensors.
+  // The manifest of the tensors that peers exchange; it has no personal tensors.
   virtual const v1::Manifest& manifest() const = 0;
 
-  // From now on steps and evaluations read this data, which must be of this trainer's kind. Costs
-  // next to nothing. INVALID_ARGUMENT: arrays that are not what the model takes.
+  // Makes later steps and evaluations read this data, which must belong to this kind of trainer.
+  // Costs almost nothing. Fails with INVALID_ARGUMENT if the model does not accept the arrays of
+  // this data.
   virtual absl::Status Use(std::shared_ptr<const Corpus> corpus) = 0;
   virtual const Corpus& corpus() const = 0;
 
-  // The personal tensors, which lie behind parameters() and move with them; empty: there are none.
-  // Since Make they hold what the run's seed, or the model's file, begins with.
+  // The personal tensors, which follow parameters() in memory and are fetched and pushed together
+  // with them; empty if there are none. After Make they hold their initial values, which come from
+  // the run's seed or from the model's file.
   virtual absl::Span<float> personal() = 0;
 
-  // What every step adds to its gradient.
+  // The terms that every step adds to its gradient.
   virtual GradientTerms& terms() = 0;
 
-  // The worker's own parameters, in the manifest's order; the caller may write them between calls.
-  // Where the device is not the CPU they lie there: FetchParameters brings them here, and what was
-  // written here counts after PushParameters. On a CPU both do nothing.
+  // The worker's own parameters, in the manifest's order. The caller may write them between calls.
+  // If the device is not the CPU, the span is a copy in the CPU's memory: FetchParameters updates
+  // it from the device, and PushParameters writes it to the device. On a CPU both do nothing.
   virtual absl::Span<float> parameters() = 0;
   virtual absl::Status FetchParameters() = 0;
   virtual absl::Status PushParameters() = 0;
 
-  // Makes the initial parameters: of the run's seed, or those of the file that it begins with.
+  // Sets the parameters to their initial values, which come from the run's seed or from the file of
+  // the model with which the run begins.
   virtual absl::Status Initialise() = 0;
 
-  // One inner step of the run's schedule on the given samples, one sequence each, computed in
-  // `inner.accumulation` parts on each device. Returns the mean loss in nats a token, from before
-  // the step. FAILED_PRECONDITION: loss or gradient is not finite (named with the step); the
-  // parameters are as before. INVALID_ARGUMENT: fewer samples than devices, but for private data,
-  // of which some devices may have none.
+  // Takes inner step number `step` of the run's schedule on the samples with these numbers. Each
+  // device computes its part in `inner.accumulation` pieces. Returns the mean loss before the step,
+  // in nats per token. Fails with FAILED_PRECONDITION if the loss or the gradient is not finite
+  // (the message names the step); the parameters are then unchanged. Fails with INVALID_ARGUMENT if
+  // there are fewer samples than devices, except with private data, where some devices may have no
+  // sample.
   virtual absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) = 0;
 
-  // The gradient of the last step, before clipping, of personal tensors too; empty where the device
+  // The gradient of the last step before clipping, including personal tensors; empty if the device
   // is not the CPU.
   virtual absl::Span<const float> gradient() const = 0;
 
-  // Loss of `theta` on one of `shares` equal parts of the evaluation set: the non-overlapping
-  // windows of `context` tokens in the first evaluation.tokens of the validation split (0: all).
-  // Dropout off, and the personal tensors beside `theta`. CANCELLED: `stop` returned true; it is
-  // asked between batches.
+  // Returns the loss of `theta` on one of `shares` equal parts of the evaluation set. The
+  // evaluation set consists of the non-overlapping windows of `context` tokens in the first
+  // evaluation.tokens tokens of the validation split (0 means all of it). Dropout is off, and
+  // personal() is used with `theta`. `stop` is called between batches; if it returns true, this
+  // fails with CANCELLED.
   absl::StatusOr<EvaluationSum> Evaluate(absl::Span<const float> theta, uint32_t share,
                                          uint32_t shares, const std::function<bool()>& stop) {
     return EvaluateOn(corpus(), theta, personal(), share, shares, stop);
   }
 
-  // The same of other data, and with other personal tensors.
+  // Does the same as Evaluate, but with the given data and personal tensors.
   virtual absl::StatusOr<EvaluationSum> EvaluateOn(const Corpus& corpus,
                                                    absl::Span<const float> theta,
                                                    absl::Span<const float> personal, uint32_t share,
@@ -101,13 +106,13 @@ class Trainer {
 
   virtual InnerOptimizer& optimizer() = 0;
 
-  // The optimiser's state, as FetchParameters and PushParameters; of the whole vector, in which the
-  // personal tensors come last.
+  // FetchState copies the optimiser's state from the device to the CPU's memory, and PushState
+  // copies it back. The state covers the whole vector, including the personal tensors at its end.
   virtual absl::Status FetchState() = 0;
   virtual absl::Status PushState() = 0;
 
-  // How often the source that is read most often has been read when all samples below `samples`
-  // are.
+  // Returns how many times the source that is read most often has been read once every sample with
+  // a number below `samples` has been read.
   virtual double Epochs(uint64_t samples) const = 0;
 };
 

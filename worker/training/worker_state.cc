@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -18,48 +18,47 @@
 namespace atolld {
 namespace {
 
-// The optimiser's file: this header, then the buffers one after the other.
-struct OptimizerHeader {
-  char magic[8];
-  char run_id[72];  // zero-padded; a run id has at most 64 characters
-  uint64_t steps;
-  uint64_t buffers;
-  uint64_t elements;
-};
-constexpr char kOptimizerMagic[8] = {'A', 'T', 'O', 'L', 'L', 'O', 'P', '1'};
-
-OptimizerHeader MakeOptimizerHeader(const std::string& run_id, const InnerOptimizer::State& state) {
-  OptimizerHeader header = {};
-  std::memcpy(header.magic, kOptimizerMagic, sizeof(kOptimizerMagic));
-  std::memcpy(header.run_id, run_id.data(), std::min(run_id.size(), sizeof(header.run_id) - 1));
-  header.steps = *state.steps;
-  header.buffers = state.buffers.size();
-  header.elements = state.buffers.empty() ? 0 : state.buffers[0].size();
-  return header;
-}
-
-// A party's file: this header, the sizes of its parts, then these.
+constexpr size_t kMagicBytes = 8;
+constexpr size_t kRunIdBytes = 72;  // zero-padded; a run id has at most 64 characters
 constexpr size_t kMostParts = 8;
+constexpr mode_t kMode = 0644;
+
+// A file starts with its kind and owner, followed by the header of its kind and the parts.
+struct PartyHead {
+  char magic[kMagicBytes];
+  char run_id[kRunIdBytes];
+};
 struct PartyHeader {
-  char magic[8];
-  char run_id[72];
+  uint64_t steps;
+  uint64_t position;
+  uint64_t pending;
+  uint64_t version;
+  uint64_t whole;
+  uint64_t elements[kMostParts];
+};
+constexpr char kMagic[kMagicBytes + 1] = "ATOLLPA2";
+
+// The header that earlier releases wrote: for a party, or for the optimiser's state alone.
+struct FormerHeader {
   uint64_t steps;
   uint64_t position;
   uint64_t pending;
   uint64_t elements[kMostParts];
 };
-constexpr char kPartyMagic[8] = {'A', 'T', 'O', 'L', 'L', 'P', 'A', '1'};
-constexpr mode_t kMode = 0644;
+constexpr char kFormerMagic[kMagicBytes + 1] = "ATOLLPA1";
+struct OptimizerHeader {
+  uint64_t steps;
+  uint64_t buffers;
+  uint64_t elements;
+};
+constexpr char kOptimizerMagic[kMagicBytes + 1] = "ATOLLOP1";
+constexpr size_t kBeforeMoments = 3;  // parts of a party that an optimiser's file has none of
 
-PartyHeader MakePartyHeader(const std::string& run_id, const PartyParts& parts) {
-  PartyHeader header = {};
-  std::memcpy(header.magic, kPartyMagic, sizeof(kPartyMagic));
-  std::memcpy(header.run_id, run_id.data(), std::min(run_id.size(), sizeof(header.run_id) - 1));
-  header.steps = *parts.steps;
-  header.position = *parts.position;
-  header.pending = *parts.pending;
-  for (size_t i = 0; i < parts.values.size(); ++i) header.elements[i] = parts.values[i].size();
-  return header;
+PartyHead MakeHead(const std::string& run_id) {
+  PartyHead head = {};
+  std::memcpy(head.magic, kMagic, kMagicBytes);
+  std::memcpy(head.run_id, run_id.data(), std::min(run_id.size(), kRunIdBytes - 1));
+  return head;
 }
 
 bool AllFinite(absl::Span<const float> values) {
@@ -81,49 +80,88 @@ absl::Status CutShort(const std::string& path) {
   return absl::DataLossError(absl::StrCat(path, " is cut short"));
 }
 
-// Another file of the same folder, renamed over `path`: no sync, which would cost more than a small
-// party's round.
-absl::Status Replace(const std::string& path, absl::Span<const absl::Span<const uint8_t>> parts) {
-  const std::string made = path + ".new";
-  const int file = ::open(made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
-  if (file < 0) return FailedCall("open", made);
-  for (const absl::Span<const uint8_t> part : parts) {
-    for (size_t done = 0; done < part.size();) {
-      const ssize_t wrote = ::write(file, part.data() + done, part.size() - done);
+absl::Status WriteAll(int file, const std::string& path,
+                      absl::Span<const absl::Span<const uint8_t>> pieces) {
+  for (const absl::Span<const uint8_t> piece : pieces) {
+    for (size_t done = 0; done < piece.size();) {
+      const ssize_t wrote = ::write(file, piece.data() + done, piece.size() - done);
       if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) {
-        const absl::Status status = FailedCall("write", made);
-        ::close(file);
-        ::unlink(made.c_str());
-        return status;
-      }
+      if (wrote < 0) return FailedCall("write", path);
       done += static_cast<size_t>(wrote);
     }
   }
-  ::close(file);
-  if (std::rename(made.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  const absl::Status status = FailedCall("rename", made);
-  ::unlink(made.c_str());
-  return status;
+  return absl::OkStatus();
 }
 
-// Opens the file, and reads and checks all of its header but the sizes.
+// Writes another file in the same folder and renames it over `path`. Without `synced` it is not
+// synced, which would cost more than a small party's round.
+absl::Status Replace(const std::string& path, const SaveTerms& terms,
+                     absl::Span<const absl::Span<const uint8_t>> pieces) {
+  const std::string made = path + ".new";
+  const int file = ::open(made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+  if (file < 0) return FailedCall("open", made);
+  absl::Status status = WriteAll(file, made, pieces);
+  if (status.ok() && terms.synced && ::fsync(file) != 0) status = FailedCall("fsync", made);
+  ::close(file);
+  if (status.ok() && terms.keeps_former &&
+      std::rename(path.c_str(), FormerPath(path).c_str()) != 0 && errno != ENOENT) {
+    status = FailedCall("rename", path);
+  }
+  if (status.ok() && std::rename(made.c_str(), path.c_str()) != 0) {
+    status = FailedCall("rename", made);
+  }
+  if (!status.ok()) {
+    ::unlink(made.c_str());
+    return status;
+  }
+  return terms.synced ? SyncFolder(std::filesystem::path(path).parent_path().string())
+                      : absl::OkStatus();
+}
+
+// Reads the header of either kind of file.
+absl::Status ReadHeader(int file, const std::string& path, absl::string_view magic,
+                        PartyHeader* header) {
+  *header = {};
+  if (magic == kMagic) return ReadExactly(file, path, absl::MakeSpan(header, 1));
+  header->whole = 1;
+  if (magic == kFormerMagic) {
+    FormerHeader former = {};
+    RETURN_IF_ERROR(ReadExactly(file, path, absl::MakeSpan(&former, 1)));
+    header->steps = former.steps;
+    header->position = former.position;
+    header->pending = former.pending;
+    std::copy(former.elements, former.elements + kMostParts, header->elements);
+    return absl::OkStatus();
+  }
+  if (magic != kOptimizerMagic) return OfAnother(path);
+  OptimizerHeader optimizer = {};
+  RETURN_IF_ERROR(ReadExactly(file, path, absl::MakeSpan(&optimizer, 1)));
+  if (optimizer.buffers > kMostParts - kBeforeMoments) return OfAnother(path);
+  header->steps = optimizer.steps;
+  std::fill_n(header->elements + kBeforeMoments, optimizer.buffers, optimizer.elements);
+  return absl::OkStatus();
+}
+
+// Opens the file, and reads and checks its head and header, except for the sizes that are wanted.
 absl::StatusOr<int> OpenParty(const std::string& path, const std::string& run_id,
                               PartyHeader* header) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return FailedCall("open", path);
-  const PartyHeader wanted =
-      MakePartyHeader(run_id, {&header->steps, &header->position, &header->pending, {}});
-  absl::Status status = ReadExactly(file, path, absl::MakeSpan(header, 1));
-  if (status.ok() && (std::memcmp(header->magic, wanted.magic, sizeof(wanted.magic)) != 0 ||
-                      std::memcmp(header->run_id, wanted.run_id, sizeof(wanted.run_id)) != 0)) {
+  PartyHead head = {};
+  absl::Status status = ReadExactly(file, path, absl::MakeSpan(&head, 1));
+  if (status.ok() && std::memcmp(head.run_id, MakeHead(run_id).run_id, sizeof(head.run_id)) != 0) {
     status = OfAnother(path);
+  }
+  if (status.ok()) {
+    status = ReadHeader(file, path, absl::string_view(head.magic, kMagicBytes), header);
   }
   struct stat info = {};
   if (status.ok() && ::fstat(file, &info) != 0) status = FailedCall("fstat", path);
-  uint64_t size = sizeof(PartyHeader);
-  for (const uint64_t elements : header->elements) size += elements * sizeof(float);
-  if (status.ok() && static_cast<uint64_t>(info.st_size) != size) status = CutShort(path);
+  if (status.ok()) {
+    auto size = static_cast<uint64_t>(::lseek(file, 0, SEEK_CUR));
+    for (const uint64_t elements : header->elements) size += elements * sizeof(float);
+    if (static_cast<uint64_t>(info.st_size) != size) status = CutShort(path);
+  }
   if (status.ok()) return file;
   ::close(file);
   return status;
@@ -131,62 +169,37 @@ absl::StatusOr<int> OpenParty(const std::string& path, const std::string& run_id
 
 }  // namespace
 
-absl::Status SaveState(const std::string& path, const std::string& run_id,
-                       const InnerOptimizer::State& state) {
-  const OptimizerHeader header = MakeOptimizerHeader(run_id, state);
-  std::vector<absl::Span<const uint8_t>> parts = {AsBytes(absl::MakeConstSpan(&header, 1))};
-  for (const absl::Span<float> buffer : state.buffers) {
-    parts.push_back(AsBytes(absl::Span<const float>(buffer)));
-  }
-  return Annotate(WriteFileDurably(path, parts), "optimiser's state");
-}
-
-absl::Status LoadState(const std::string& path, const std::string& run_id,
-                       const InnerOptimizer::State& state) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
-  OptimizerHeader found;
-  if (bytes.size() < sizeof(found)) return CutShort(path);
-  std::memcpy(&found, bytes.data(), sizeof(found));
-  OptimizerHeader wanted = MakeOptimizerHeader(run_id, state);
-  wanted.steps = found.steps;
-  if (std::memcmp(&found, &wanted, sizeof(found)) != 0) return OfAnother(path);
-  const size_t size = wanted.elements * sizeof(float);
-  if (bytes.size() != sizeof(found) + wanted.buffers * size) return CutShort(path);
-  std::vector<float> values(wanted.buffers * wanted.elements);
-  std::memcpy(values.data(), bytes.data() + sizeof(found), bytes.size() - sizeof(found));
-  if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
-    return absl::DataLossError(absl::StrCat(path, " holds values that are not finite"));
-  }
-  auto from = values.begin();
-  for (const absl::Span<float> buffer : state.buffers) {
-    std::copy(from, from + static_cast<std::ptrdiff_t>(buffer.size()), buffer.begin());
-    from += static_cast<std::ptrdiff_t>(buffer.size());
-  }
-  *state.steps = found.steps;
-  return absl::OkStatus();
-}
-
 absl::Status SaveParty(const std::string& path, const std::string& run_id, const PartyParts& parts,
-                       Durability durability) {
-  const PartyHeader header = MakePartyHeader(run_id, parts);
-  std::vector<absl::Span<const uint8_t>> pieces = {AsBytes(absl::MakeConstSpan(&header, 1))};
-  for (const absl::Span<float> values : parts.values) {
-    pieces.push_back(AsBytes(absl::Span<const float>(values)));
+                       const PartyMark& mark, const SaveTerms& terms) {
+  const PartyHead head = MakeHead(run_id);
+  PartyHeader header = {*parts.steps, *parts.position, *parts.pending,
+                        mark.version, mark.whole,      {}};
+  std::vector<absl::Span<const uint8_t>> pieces = {AsBytes(absl::MakeConstSpan(&head, 1)),
+                                                   AsBytes(absl::MakeConstSpan(&header, 1))};
+  for (size_t i = 0; i < parts.values.size(); ++i) {
+    header.elements[i] = parts.values[i].size();
+    pieces.push_back(AsBytes(absl::Span<const float>(parts.values[i])));
   }
-  return Annotate(
-      durability == Durability::kSynced ? WriteFileDurably(path, pieces) : Replace(path, pieces),
-      "a party's state");
+  return Annotate(Replace(path, terms, pieces), "the worker's state");
 }
 
-absl::Status LoadParty(const std::string& path, const std::string& run_id,
-                       const PartyParts& parts) {
+absl::Status SyncParty(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return FailedCall("open", path);
+  const absl::Status synced = ::fsync(file) == 0 ? absl::OkStatus() : FailedCall("fsync", path);
+  ::close(file);
+  RETURN_IF_ERROR(synced);
+  return SyncFolder(std::filesystem::path(path).parent_path().string());
+}
+
+absl::StatusOr<PartyMark> LoadParty(const std::string& path, const std::string& run_id,
+                                    const PartyParts& parts) {
   PartyHeader found = {};
   ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found));
   const auto close = absl::MakeCleanup([file] { ::close(file); });
-  const PartyHeader wanted = MakePartyHeader(run_id, parts);
-  if (std::memcmp(found.elements, wanted.elements, sizeof(wanted.elements)) != 0) {
-    return OfAnother(path);
-  }
+  uint64_t wanted[kMostParts] = {};
+  for (size_t i = 0; i < parts.values.size(); ++i) wanted[i] = parts.values[i].size();
+  if (std::memcmp(found.elements, wanted, sizeof(wanted)) != 0) return OfAnother(path);
   for (const absl::Span<float> values : parts.values) {
     RETURN_IF_ERROR(ReadExactly(file, path, values));
     if (AllFinite(values)) continue;
@@ -195,7 +208,14 @@ absl::Status LoadParty(const std::string& path, const std::string& run_id,
   *parts.steps = found.steps;
   *parts.position = found.position;
   *parts.pending = found.pending;
-  return absl::OkStatus();
+  return PartyMark{found.version, found.whole != 0};
+}
+
+absl::StatusOr<PartyMark> ReadMark(const std::string& path, const std::string& run_id) {
+  PartyHeader found = {};
+  ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found));
+  ::close(file);
+  return PartyMark{found.version, found.whole != 0};
 }
 
 absl::StatusOr<std::vector<float>> ReadPersonalTensors(const std::string& path,
@@ -213,5 +233,7 @@ absl::StatusOr<std::vector<float>> ReadPersonalTensors(const std::string& path,
 std::string PartyPath(absl::string_view state_path, uint32_t party) {
   return absl::StrCat(state_path, ".party-", party);
 }
+
+std::string FormerPath(absl::string_view path) { return absl::StrCat(path, ".former"); }
 
 }  // namespace atolld

@@ -2,11 +2,34 @@
 
 #include <signal.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
+
+namespace {
+
+// The largest size of one process's log; the file beside it may be as large again.
+constexpr uint64_t kMostLogBytes = uint64_t{16} << 20;
+constexpr double kBetweenLogLooksSeconds = 5;
+
+std::string LogOf(const LocalProcess& process) { return absl::StrCat(process.dir, "/log.txt"); }
+
+}  // namespace
+
+void TrimLog(const std::string& path, uint64_t most) {
+  std::error_code error;
+  const uint64_t size = std::filesystem::file_size(path, error);
+  if (error || size <= most) return;
+  // The process has the file open, so its name can be moved but not what it writes to.
+  std::filesystem::copy_file(path, path + ".1", std::filesystem::copy_options::overwrite_existing,
+                             error);
+  std::filesystem::resize_file(path, 0, error);
+}
 
 LocalProcesses::LocalProcesses(LocalLayout& layout)
     : layout_(layout), states_(layout.processes.size()) {
@@ -27,8 +50,7 @@ LocalProcesses::~LocalProcesses() {
 absl::Status LocalProcesses::Start(size_t index) {
   if (states_[index].running) return absl::OkStatus();
   LocalProcess& process = layout_.processes[index];
-  const absl::StatusOr<pid_t> pid =
-      StartProcess(process.command, absl::StrCat(process.dir, "/log.txt"));
+  const absl::StatusOr<pid_t> pid = StartProcess(process.command, LogOf(process));
   if (!pid.ok()) return Annotate(pid.status(), absl::StrCat("starting ", process.id));
   process.pid = *pid;
   states_[index].child = true;
@@ -59,6 +81,10 @@ std::optional<LocalProcesses::Change> LocalProcesses::PollOne(size_t index) {
 
 std::vector<LocalProcesses::Change> LocalProcesses::Poll() {
   std::vector<Change> changes;
+  if (const double now = MonotonicSeconds(); now >= look_at_logs_) {
+    look_at_logs_ = now + kBetweenLogLooksSeconds;
+    for (const LocalProcess& process : layout_.processes) TrimLog(LogOf(process), kMostLogBytes);
+  }
   for (size_t i = 0; i < states_.size(); ++i) {
     // Twice: one that ended may be back already.
     for (int look = 0; look < 2; ++look) {

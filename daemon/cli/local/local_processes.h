@@ -1,12 +1,13 @@
-// The processes of a local run: started once, watched until the end, and recognised when somebody
-// starts one again.
+// The processes of a local run. This class starts them, watches them until the end, and recognises
+// a process that a user has started again.
 //
-// A daemon writes its own pid to DIR/<name>/pid; that is how one that was started by hand is found.
-// Nothing is started twice from here. Children end in order when this process dies (process.h), so
-// whoever goes on with the run at once may still see some that are about to. One thread; nothing
-// blocks but Stop.
+// A daemon writes its pid to DIR/<name>/pid; a daemon that was started by hand is found by this
+// file. This class never starts a process that already runs. If this process dies, its children get
+// SIGTERM (process.h), so a program that continues the run immediately may still see children that
+// are about to end. Only Stop blocks. Used by one thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,39 +19,48 @@
 
 namespace atolld {
 
+// If the log at `path` is longer than `most` bytes, moves its contents to `path`.1, which is
+// replaced, and empties the log. A process that appends to the log can continue.
+void TrimLog(const std::string& path, uint64_t most);
+
 class LocalProcesses {
  public:
   struct Change {
-    size_t index = 0;  // in the layout's processes
+    size_t index = 0;  // the index in the layout's processes
     pid_t pid = 0;
-    bool started = false;             // it is back, under this pid; else it has ended
-    std::optional<ProcessExit> exit;  // how it ended; nothing if it was not our child
+    bool started = false;  // true if the process runs again, under this pid; false if it has ended
+    std::optional<ProcessExit> exit;  // how it ended; not set if it was not a child of this process
   };
 
-  // Borrows the layout, whose pids it keeps; a daemon that has one runs already, and is taken up.
+  // `layout` must outlive this object, which keeps the pids in it up to date. A daemon that has a
+  // pid in it runs already, and is watched like the others.
   explicit LocalProcesses(LocalLayout& layout);
-  ~LocalProcesses();  // kills what still runs of its own children
+  ~LocalProcesses();  // kills the children of this process that still run
 
-  // Starts one, unless it runs. On an error those that run must be stopped.
+  // Starts a process unless it runs already. After an error the caller must stop the running
+  // processes.
   absl::Status Start(size_t index);
 
-  // What has changed since the last call.
+  // Returns what has changed since the last call. It also keeps the processes' logs small (see
+  // TrimLog).
   std::vector<Change> Poll();
 
   bool running(size_t index) const { return states_[index].running; }
-  // From here.
+  // Returns true if this object started the process.
   bool was_started(size_t index) const { return states_[index].was_started; }
   bool any_peer_running() const;
-  // Of the newest process: as LocalReport's PeerProcess has it.
+  // Returns the exit of the newest process of this index, in the form of PeerProcess::exit
+  // (local_report.h).
   std::optional<int> exit(size_t index) const;
 
-  // Asks these to end by SIGTERM, waits until they have, and kills those that have not after
-  // `patience`.
+  // Sends SIGTERM to these processes, waits until they have ended, and after `patience` kills those
+  // that still run. Blocks.
   void Stop(const std::vector<size_t>& indices, absl::Duration patience);
 
-  // Only asks.
+  // Sends SIGTERM to a process and does not wait for its end.
   void Terminate(size_t index);
-  // Faults: as a power cut, and as a machine that stands still until Continue.
+  // Cause faults: Kill acts like a power cut, and Pause like a machine that freezes until Continue
+  // is called.
   void Kill(size_t index);
   void Pause(size_t index);
   void Continue(size_t index);
@@ -68,6 +78,7 @@ class LocalProcesses {
 
   LocalLayout& layout_;
   std::vector<State> states_;
+  double look_at_logs_ = 0;  // when the logs are checked next, in seconds of a monotonic clock
 };
 
 }  // namespace atolld

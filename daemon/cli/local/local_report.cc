@@ -12,24 +12,26 @@
 #include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/chart.h"
+#include "daemon/cli/figures.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/worker_tool.h"
 #include "membership/history/run_codecs.h"
+#include "membership/run/losses.h"
 
 namespace atolld {
 namespace {
 
-std::string LossText(const std::optional<double>& loss, const std::string& unit) {
-  if (!loss.has_value()) return "not evaluated";
-  return absl::StrCat(absl::StrFormat("%.4f", *loss), unit.empty() ? "" : " ", unit);
+std::string LossRow(const std::optional<double>& loss, const std::string& unit) {
+  return loss ? LossText(*loss, unit) : "not evaluated";
 }
 
-// "4.3 MB (4.0x)": what another way would have sent, and how many times ours that is.
-std::string Compared(double bytes, double ours) {
-  if (ours <= 0) return FormatBytes(bytes);
-  return absl::StrCat(FormatBytes(bytes), " (", FormatRatio(bytes / ours), ")");
+// Returns "4.3 MB (4.0x)": what another method would have sent, and how many times this run's bytes
+// that is.
+std::string Compared(double bytes, std::optional<double> ours) {
+  if (!ours || *ours <= 0) return FormatBytes(bytes);
+  return absl::StrCat(FormatBytes(bytes), " (", FormatRatio(bytes / *ours), ")");
 }
 
 std::string DigestText(const LocalReport& report) {
@@ -69,14 +71,12 @@ LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerPro
   report.inner_steps = status.spec().inner().steps();
   report.peers_started = static_cast<uint32_t>(processes.size());
   report.loss_unit = history.loss_unit();
-  const auto& evaluations = history.evaluations();
-  if (!evaluations.empty()) {
-    if (evaluations.begin()->first == 0)
-      report.initial_val_loss = evaluations.begin()->second.loss();
+  for (const auto& [version, evaluation] : history.evaluations()) {
+    const std::optional<double> loss = EvaluatedLoss(evaluation);
+    if (version == 0) report.initial_val_loss = loss;
     // A run may be sealed without the loss of its last version; an earlier one's is not its own.
-    const uint64_t judged = evaluations.rbegin()->first;
-    if (judged > 0 && (!status.has_seal() || judged == status.seal().version()))
-      report.final_val_loss = evaluations.rbegin()->second.loss();
+    const bool own = !status.has_seal() || version == status.seal().version();
+    if (version > 0 && own && loss) report.final_val_loss = loss;
   }
   report.tokens = status.tokens();
   report.wall_seconds = history.wall_seconds();
@@ -113,14 +113,15 @@ std::string ReportJson(const LocalReport& report) {
   json["peers_started"] = report.peers_started;
   json["initial_val_loss"] = OrNull(report.initial_val_loss);
   json["final_val_loss"] = OrNull(report.final_val_loss);
+  json["loss_unit"] = report.loss_unit;
   json["tokens"] = report.tokens;
   json["wall_seconds"] = report.wall_seconds;
-  json["compute_utilization"] = report.compute_utilization;
+  json["compute_utilization"] = OrNull(report.compute_utilization);
   json["least_busy"] = OrNull(report.least_busy);
   json["parameters"] = report.parameters;
   json["inner_steps"] = report.inner_steps;
   json["codec"] = report.codec;
-  json["bytes_sent_per_peer_per_round"] = report.bytes_sent_per_peer_per_round;
+  json["bytes_sent_per_peer_per_round"] = OrNull(report.bytes_sent_per_peer_per_round);
   json["fp32_bytes_per_peer_per_round"] = report.fp32_bytes_per_peer_per_round;
   json["gradient_noise_scale"] = nullptr;
   if (report.noise.tokens() > 0) json["gradient_noise_scale"] = report.noise.tokens();
@@ -141,24 +142,25 @@ std::string ReportJson(const LocalReport& report) {
 }
 
 std::vector<std::string> ReportTable(const LocalReport& report) {
-  const double ours = report.bytes_sent_per_peer_per_round;
+  const std::optional<double> ours = report.bytes_sent_per_peer_per_round;
   std::vector<std::vector<std::string>> rows = {
       {"run", report.run_id},
       {"rounds", absl::StrCat(report.rounds, " of ", Counted(report.inner_steps, "step"), ", ",
                               Counted(report.peers_started, "peer"))},
       {"parameters", WithThousands(report.parameters)},
-      {"validation loss before", LossText(report.initial_val_loss, report.loss_unit)},
-      {"validation loss after", LossText(report.final_val_loss, report.loss_unit)},
+      {"validation loss before", LossRow(report.initial_val_loss, report.loss_unit)},
+      {"validation loss after", LossRow(report.final_val_loss, report.loss_unit)},
       {"tokens", WithThousands(report.tokens)},
       {"time",
        absl::StrCat(FormatSeconds(report.wall_seconds), " from version 0 to the last commit")},
-      {"compute utilisation", absl::StrFormat("%.1f %%", report.compute_utilization * 100)},
+      {"compute utilisation",
+       report.compute_utilization ? FormatPercent(*report.compute_utilization) : "not known"},
   };
   if (report.least_busy && report.peers_started > 1) {
-    rows.push_back(
-        {"  of the least busy peer", absl::StrFormat("%.1f %%", *report.least_busy * 100)});
+    rows.push_back({"  of the least busy peer", FormatPercent(*report.least_busy)});
   }
-  rows.push_back({"sent a peer a round", absl::StrCat(FormatBytes(ours), " as ", report.codec)});
+  rows.push_back(
+      {"sent a peer a round", absl::StrCat(KnownText(ours, FormatBytes), " as ", report.codec)});
   if (report.peers_started > 1) {
     rows.push_back({"  the same in fp32", Compared(report.fp32_bytes_per_peer_per_round, ours)});
     rows.push_back({"  fp32 data parallel, every step",
@@ -186,7 +188,8 @@ Chart LossChart(const RunHistory& history) {
   }
   Series validation{"validation", {}, true};
   for (const auto& [version, evaluation] : history.evaluations()) {
-    validation.points.emplace_back(static_cast<double>(version), evaluation.loss());
+    const std::optional<double> loss = EvaluatedLoss(evaluation);
+    if (loss) validation.points.emplace_back(static_cast<double>(version), *loss);
   }
   chart.series = {std::move(train), std::move(validation)};
   return chart;
@@ -199,15 +202,15 @@ namespace {
 constexpr int kChartColumns = 76;
 constexpr int kChartRows = 16;
 constexpr int kSampleLines = 6;
-// Any text has it, and a model of any English text goes on from it.
+// Any text contains it, and a model of any English text can continue it.
 constexpr char kPrompt[] = "The ";
 
 void Complain(FILE* out, const absl::Status& status, const std::string& what) {
   if (!status.ok()) PrintLine(out, absl::StrCat(what, ": ", status.message()));
 }
 
-// The model's bytes as a terminal can take them: what is not printable becomes '.', long lines are
-// cut.
+// Returns the model's bytes in a form that a terminal can take: unprintable ones become '.', and
+// long lines are cut.
 std::vector<std::string> SampleLines(const std::string& text, size_t columns) {
   std::string clean;
   for (const char c : text) {
@@ -249,17 +252,17 @@ void SayWhatIsNext(const LocalEpilogue& epilogue) {
 
 }  // namespace
 
-bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& report,
-                    const LocalEpilogue& epilogue) {
+std::string FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& report,
+                           const LocalEpilogue& epilogue) {
   FILE* const out = epilogue.out;
-  bool good = true;
+  std::string why;
   if (epilogue.json == "-") {
     std::fputs(ReportJson(report).c_str(), stdout);
   } else if (!epilogue.json.empty()) {
     const absl::Status written =
         WriteFileDurably(files, epilogue.json, BytesOf(ReportJson(report)));
     Complain(out, written, "the report was not written");
-    good = written.ok();
+    if (!written.ok()) why = absl::StrCat("the report was not written: ", written.message());
   }
 
   PrintLine(out, "");
@@ -296,10 +299,10 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
   for (const std::string& line : AlignColumns(places, "<<")) PrintLine(out, line);
   if (!epilogue.worker.empty()) SayWhatIsNext(epilogue);
   if (!report.digests_agree()) {
-    PrintLine(out, "the peers' states differ: compare them with `atoll log verify`");
-    good = false;
+    why = "the peers' states differ: compare them with `atoll log verify`";
+    PrintLine(out, why);
   }
-  return good;
+  return why;
 }
 
 }  // namespace atolld

@@ -1,7 +1,7 @@
-// What a finished `atoll local` run has to say for itself, as JSON and as a table, and what it
-// leaves and shows at its end: report, curve, model, a sample of its text.
+// The result of a finished `atoll local` run, as JSON and as a table, and the steps at the run's
+// end, which write and show the report, the loss curve, the model and a sample of its text.
 //
-// Pure functions, any thread; FinishLocalRun alone writes and shows.
+// Pure, except for FinishLocalRun. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace atolld {
 
-// How the newest process of a peer stands.
+// The state of a peer's newest process.
 struct PeerProcess {
   std::string id;
   int64_t pid = 0;
-  // Exit code; minus the signal's number if one killed it; nothing while it runs, or if it was not
-  // our child.
+  // The exit code, or minus the signal's number if a signal killed the process. Not set while it
+  // runs, or if it was not a child of this process.
   std::optional<int> exit;
 };
 
@@ -30,66 +30,72 @@ struct LocalReport {
     PeerProcess process;
     uint64_t rounds_contributed = 0;
     uint64_t tokens = 0;
-    uint64_t version = 0;      // of the state that the digest is of
-    std::string state_digest;  // hex; empty: none was reported
+    uint64_t version = 0;      // the version of the state that has the digest
+    std::string state_digest;  // hex; empty if none was reported
   };
 
   std::string run_id;
-  uint64_t rounds = 0;       // committed
-  uint64_t inner_steps = 0;  // a round
+  uint64_t rounds = 0;       // the number of committed rounds
+  uint64_t inner_steps = 0;  // the inner steps of a round
   uint32_t peers_started = 0;
-  std::string loss_unit = {};              // "nats a byte"; empty: the run's model knows
-  std::optional<double> initial_val_loss;  // nats a token, of version 0
-  std::optional<double> final_val_loss;    // of the newest evaluation after it
+  std::string loss_unit = {};  // "nats a byte"; if empty, the unit of the run's own model
+  // The losses are in loss_unit. They are NaN if the model's loss is not a number, and not set if
+  // there was no evaluation.
+  std::optional<double> initial_val_loss;  // the loss of version 0
+  std::optional<double> final_val_loss;    // the loss of the newest evaluation after version 0
   uint64_t tokens = 0;
-  double wall_seconds = 0;  // first Train to last commit
-  double compute_utilization = 0;
-  std::optional<double> least_busy;  // the least share of the time that one peer trained, 0-1
+  double wall_seconds = 0;                    // from the first Train message to the last commit
+  std::optional<double> compute_utilization;  // 0-1
+  // The smallest share of the time that any peer spent on training, 0-1.
+  std::optional<double> least_busy;
   uint64_t parameters = 0;
-  std::string codec;  // "int8+zstd"; "bf16/int4": updates, means
-  double bytes_sent_per_peer_per_round = 0;
-  double fp32_bytes_per_peer_per_round = 0;           // one fp32 all-reduce a round
-  double data_parallel_bytes_per_peer_per_round = 0;  // one fp32 all-reduce an inner step
+  std::string codec;  // "int8+zstd", or "bf16/int4" for updates and means
+  std::optional<double> bytes_sent_per_peer_per_round;
+  double fp32_bytes_per_peer_per_round = 0;           // as for one fp32 all-reduce a round
+  double data_parallel_bytes_per_peer_per_round = 0;  // as for one a step
   v1::NoiseStatus noise;
-  std::string state_digest;  // hex, of the seal; empty: the run is not sealed
+  std::string state_digest;  // hex, from the seal; empty if the run is not sealed
   std::vector<Peer> peers;
 
-  // No two peers whose digest is of the newest version differ, and none differs from the seal.
+  // Returns true if the digests of all peers at the newest version are equal, and equal to the
+  // digest in the seal.
   bool digests_agree() const;
 };
 
-// Bytes that each of `peers` sends in one ring or all-to-all reduce-scatter and all-gather of
-// `parameters` fp32 values.
+// Returns the bytes that each of `peers` peers sends when `parameters` fp32 values are averaged by
+// one reduce-scatter and one all-gather, in a ring or all-to-all.
 double AllReduceBytes(uint64_t parameters, uint32_t peers);
 
 LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerProcess>& processes);
 
-// The object that `atoll local --json` writes; keys are stable.
+// Returns the object that `atoll local --json` writes. Its keys do not change from release to
+// release.
 std::string ReportJson(const LocalReport& report);
 
-// Lines for people.
+// Returns the report as lines for people.
 std::vector<std::string> ReportTable(const LocalReport& report);
 
-// Validation and training loss over the rounds.
+// Returns the validation and training loss over the rounds.
 Chart LossChart(const RunHistory& history);
 
 // -----------------------------------------------------------------------------------------------
 
 struct LocalEpilogue {
-  std::string dir;      // of the run
-  std::string config;   // the file that was asked for
-  std::string worker;   // the program; empty: the model is a stub, nothing is made of it
-  std::string base;     // of a run of adapters: the file beneath them; else empty
-  std::string json;     // where the report goes; empty: nowhere, "-": standard output
-  size_t columns = 80;  // of what is shown
+  std::string dir;      // the folder of the run
+  std::string config;   // the config file that the user gave
+  std::string worker;   // the program; empty for a stub, which has no model to export
+  std::string base;     // for a run of adapters, the file of their base; otherwise empty
+  std::string json;     // the report's file; "-" for standard output; empty for no file
+  size_t columns = 80;  // the width of the output
   Charset charset = Charset::kAscii;
-  FILE* out = nullptr;  // where it is shown
+  FILE* out = nullptr;  // where the output is printed
 };
 
-// Writes the report and the curve, exports the model and samples from it. What fails is said in one
-// line and does not keep the rest from happening; false if the report could not be written or the
-// replicas differ.
-bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& report,
-                    const LocalEpilogue& epilogue);
+// Writes the report and the curve, exports the model and samples from it. A failure of one step is
+// reported in one line and does not prevent the others. Returns the reason if the run counts as
+// failed, because its report could not be written or the replicas differ; otherwise returns an
+// empty text. Blocks.
+std::string FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& report,
+                           const LocalEpilogue& epilogue);
 
 }  // namespace atolld

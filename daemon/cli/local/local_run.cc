@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
@@ -58,7 +59,7 @@ namespace {
 
 constexpr char kLabPort[] = ":7070";  // of the coordinator on its node, which it has for itself
 
-// What is settled before anything is made.
+// The decisions that come before anything is made.
 struct LocalPreparation {
   Config config;  // with a run id
   LocalPlan plan;
@@ -70,8 +71,8 @@ struct LocalPreparation {
   std::map<std::string, std::string> nodes;  // addresses in the lab, by process; empty: in none
 };
 
-// The config that was asked for, or the one that the run's folder has; and of a run that is
-// prepared there as a branch, its file.
+// Loads the config that was asked for, or the one in the run's folder; for a run that is prepared
+// in it as a branch, also its branch file.
 absl::Status LoadRunConfig(const LocalOptions& options, LocalPreparation* prepared) {
   std::vector<ConfigOverride> overrides;
   if (options.peers) overrides.push_back({"--peers", "run", "peers", *options.peers});
@@ -142,7 +143,7 @@ uint32_t MostPeersOf(const LocalPreparation& prepared) {
   return MostPeers(prepared.plan.ramp, prepared.config.run.peers);
 }
 
-// By what the first peer reads, which stands for what the others do.
+// Inspects what the first peer reads, which stands for the others.
 absl::Status InspectLocalData(const std::string& worker, const LocalPreparation& prepared,
                               Config* config) {
   Config first = *config;
@@ -156,7 +157,7 @@ absl::Status InspectLocalData(const std::string& worker, const LocalPreparation&
   return absl::OkStatus();
 }
 
-// What the plan changes in a process's config.
+// Returns the plan's changes to a process's config.
 AdjustConfig AdjustmentOf(const LocalPreparation& prepared) {
   return
       [plan = prepared.plan, nodes = prepared.nodes](const LocalProcess& process, Config* config) {
@@ -170,7 +171,7 @@ AdjustConfig AdjustmentOf(const LocalPreparation& prepared) {
       };
 }
 
-// Where the lab has this process and each peer.
+// Looks up the nodes of this process and of each peer in the lab.
 absl::Status PrepareNodes(const LocalOptions& options, LocalPreparation* prepared) {
   if (options.topology.empty()) return absl::OkStatus();
   prepared->nodes = LabNodes();
@@ -186,7 +187,8 @@ absl::Status PrepareNodes(const LocalOptions& options, LocalPreparation* prepare
   return absl::OkStatus();
 }
 
-// The peers' processes start on their nodes. A pid of an earlier lab says nothing in this one.
+// Makes the peers' processes start on their nodes. A pid of an earlier lab has no meaning in this
+// one.
 void PutOnNodes(const LocalPreparation& prepared, LocalLayout* layout) {
   if (prepared.nodes.empty()) return;
   for (LocalProcess& process : layout->processes) {
@@ -215,8 +217,8 @@ absl::Status PrepareAddresses(const LocalOptions& options, LocalPreparation* pre
   return absl::OkStatus();
 }
 
-// Everything that can be wrong with the call, its config and this installation. OK: `prepared` is
-// whole.
+// Checks everything that can be wrong with the call, its config and this installation. If it
+// returns OK, `prepared` is complete.
 absl::Status PrepareLocalRun(const LocalOptions& options, LocalPreparation* prepared) {
   std::error_code error;
   const absl::Time now = absl::Now();
@@ -257,9 +259,9 @@ absl::Status PrepareLocalRun(const LocalOptions& options, LocalPreparation* prep
 // -----------------------------------------------------------------------------------------------
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
-// Sealed peers write their last snapshot and go; one that takes longer is asked to.
+// Peers of a sealed run write their last snapshot and end; one that takes longer is asked to end.
 constexpr double kSealedSeconds = 60;
-// How long a peer that has ended may be ahead of the news of the run.
+// How long the end of a peer may be known before the news of the run arrives.
 constexpr double kNewsSeconds = 3;
 constexpr absl::Duration kPatience = absl::Seconds(15);
 constexpr size_t kLogTail = 5;
@@ -276,12 +278,15 @@ std::string LastLines(const std::string& path, size_t count) {
   return text;
 }
 
-// Signals that come together are one: `timeout` signals the process and then its group.
+// Signals that come together count as one: `timeout` signals the process and then its group.
 constexpr double kSignalsTogetherSeconds = 1;
+
+// As the coordinator computes it.
+size_t QuorumOf(const Config::Run& run) { return run.quorum == 0 ? run.peers / 2 + 1 : run.quorum; }
 
 enum class Ending { kSealed, kInterrupted, kFailedToStart, kNoWorkerStarts };
 
-// One run, from the start of its processes until they are gone.
+// One run, from the start of its processes until they have ended.
 class LocalRun {
  public:
   LocalRun(Files& files, LocalLayout layout, const LocalPreparation& prepared, FILE* out)
@@ -291,7 +296,8 @@ class LocalRun {
         follower_(prepared.plan, prepared.config.run.seed, prepared.config.run.peers,
                   layout_.processes.size() - 1, processes_),
         out_(out),
-        terminal_(TerminalOf(out)) {
+        terminal_(TerminalOf(out)),
+        start_watch_(QuorumOf(prepared.config.run)) {
     gone_.resize(layout_.processes.size());
     if (terminal_.redraws) screen_ = std::make_unique<LiveScreen>(out_);
   }
@@ -322,6 +328,9 @@ class LocalRun {
   // A round was committed, as far as has been heard.
   bool begun() const { return !history_.rounds().empty() || history_.newest().version() > 0; }
 
+  // Why it ended without being asked to, in one line; empty: it did not.
+  const std::string& why() const { return why_; }
+
   std::vector<PeerProcess> PeerProcesses() const {
     std::vector<PeerProcess> peers;
     for (size_t i = 1; i < layout_.processes.size(); ++i) {
@@ -330,19 +339,28 @@ class LocalRun {
     return peers;
   }
 
-  // One line or several.
+  // Prints one or several lines. The processes are looked after even if the output is not read.
   void Say(const std::string& text) {
     for (const absl::string_view line : absl::StrSplit(text, '\n')) {
       if (screen_ != nullptr) {
         screen_->PrintAbove(std::string(line));
       } else {
-        PrintLine(out_, line);
+        said_.Say(line);
       }
     }
-    std::fflush(out_);
   }
 
  private:
+  // Says why the run ends here. Of several lines the first and the last are kept. False.
+  bool Fail(const std::string& why) {
+    Say(why);
+    const std::vector<std::string> lines = absl::StrSplit(why, '\n');
+    why_ = lines.size() == 1
+               ? why
+               : absl::StrCat(lines.front(), " ", absl::StripAsciiWhitespace(lines.back()));
+    return false;
+  }
+
   // A process that has ended and was not told of yet.
   struct Gone {
     bool untold = false;
@@ -370,8 +388,7 @@ class LocalRun {
       if (follower_.Wants(i, version)) status = processes_.Start(i);
     }
     if (status.ok()) status = WritePeersFile(files_, layout_);
-    if (!status.ok()) Say(std::string(status.message()));
-    return status.ok();
+    return status.ok() || Fail(std::string(status.message()));
   }
 
   // False: a peer that the plan wants cannot be started.
@@ -379,10 +396,7 @@ class LocalRun {
     if (!peers_started_ || history_.sealed()) return true;
     const absl::StatusOr<std::vector<std::string>> done =
         follower_.Follow(history_.newest().version(), MonotonicSeconds());
-    if (!done.ok()) {
-      Say(std::string(done.status().message()));
-      return false;
-    }
+    if (!done.ok()) return Fail(std::string(done.status().message()));
     for (const std::string& line : *done) Say(line);
     if (!done->empty()) SavePeersFile();
     return true;
@@ -441,9 +455,9 @@ class LocalRun {
       const std::optional<ProcessExit>& exit = gone_[i].change.exit;
       const bool refused = gone_[i].untold && exit && !exit->by_signal && exit->code != 0;
       if (!refused || begun() || MayHearMore(i)) continue;
-      Say(absl::StrCat(NameOf(i), " ", Describe(*exit), " at its start:",
+      return Fail(
+          absl::StrCat(NameOf(i), " ", Describe(*exit), " at its start:",
                        LastLines(absl::StrCat(layout_.processes[i].dir, "/log.txt"), kLogTail)));
-      return false;
     }
     return true;
   }
@@ -452,22 +466,21 @@ class LocalRun {
   bool NoWorkerStarts() {
     const std::optional<std::string> why = start_watch_.Hopeless(
         history_, follower_.WantedAt(history_.newest().version()), MonotonicSeconds());
-    if (why.has_value()) Say(*why);
-    return why.has_value();
+    return why.has_value() && !Fail(*why);
   }
 
-  // Of one that ran already when the run went on here: a child of an `atoll local` that was killed
-  // ends in order, and is started as if it had been gone. False: it cannot be.
+  // Restarts a process that ran already when the run was continued here: a child of an `atoll
+  // local` that was killed ends in order, and is started as if it had been missing. Returns false
+  // if it cannot be.
   bool StartInPlaceOf(const LocalProcesses::Change& ended) {
     if (is_peer(ended.index) && !peers_started_) return true;  // it will be, with the others
     Say(absl::StrCat(NameOf(ended.index), " (pid ", ended.pid,
                      "), which ran already, has ended; it is started again"));
     const absl::Status started = processes_.Start(ended.index);
-    if (!started.ok()) Say(std::string(started.message()));
-    return started.ok();
+    return started.ok() || Fail(std::string(started.message()));
   }
 
-  // Of a peer that has just ended, from the coordinator.
+  // Returns true if news about a peer that has just ended may still come from the coordinator.
   bool MayHearMore(size_t index) const {
     return is_peer(index) && MonotonicSeconds() - gone_[index].since < kNewsSeconds;
   }
@@ -502,14 +515,27 @@ class LocalRun {
                                  TerminalWidth(out_), terminal_.charset));
   }
 
+  // Those that their trace or their owner keeps away do not hear that the run is over.
+  bool OnlyAwayOnesRun() const {
+    for (size_t i = 0; i < layout_.processes.size(); ++i) {
+      if (!is_peer(i) || !processes_.running(i)) continue;
+      const auto peer = history_.peers().find(layout_.processes[i].id);
+      if (peer == history_.peers().end() || peer->second.newest.member().state() != "left") {
+        return false;
+      }
+    }
+    return true;
+  }
+
   // Every peer has gone and all that will be told of their last states is known.
   bool SealedAndGone() {
     if (!sealed_since_) sealed_since_ = MonotonicSeconds();
     const double waited = MonotonicSeconds() - *sealed_since_;
     if (processes_.any_peer_running()) {
-      if (waited < kSealedSeconds || asked_to_end_) return false;
+      const bool due = waited >= kSealedSeconds || (waited >= kNewsSeconds && OnlyAwayOnesRun());
+      if (!due || asked_to_end_) return false;
       asked_to_end_ = true;
-      Say("the run is sealed, but not every peer has ended: they are told to");
+      Say("the run is sealed, but not every peer has ended: the others are told to end");
       for (size_t i = 0; i < layout_.processes.size(); ++i) {
         if (is_peer(i)) processes_.Terminate(i);
       }
@@ -562,6 +588,7 @@ class LocalRun {
   PlanFollower follower_;
   FILE* const out_;
   const Terminal terminal_;  // behind out_
+  SaidLines said_{out_};
   std::unique_ptr<LiveScreen> screen_;
   std::unique_ptr<RunWatcher> watcher_;
   RunHistory history_;
@@ -570,13 +597,14 @@ class LocalRun {
   std::vector<Gone> gone_;
   std::optional<double> sealed_since_;
   StartWatch start_watch_;
+  std::string why_;
   bool heard_ = false;  // of the coordinator
   bool peers_started_ = false;
   bool asked_to_end_ = false;
 };
 
-// What is said when a run ended before its time. Its folder stays: it holds the reason, and what
-// the run goes on from.
+// Returns the lines about a run that ended too early. Its folder stays: it holds the reason, and
+// the state from which the run can continue.
 std::vector<std::string> WhatIsLeft(const LocalRun& run) {
   const std::string& dir = run.layout().dir;
   const std::string go_on =
@@ -589,8 +617,8 @@ std::vector<std::string> WhatIsLeft(const LocalRun& run) {
           go_on};
 }
 
-// A new run, or the one that the folder holds. The lock comes first: whoever holds it makes the
-// layout, or has the processes.
+// Lays out a new run, or opens the one in the folder. The lock comes first: the process that holds
+// it makes the layout, or has the processes.
 absl::StatusOr<LocalLayout> LayOut(Files& files, LocalPreparation* prepared,
                                    std::optional<FolderLock>* lock) {
   if (!prepared->goes_on) RETURN_IF_ERROR(CheckNewFolder(files, prepared->dir));
@@ -668,16 +696,21 @@ int RunLocal(const LocalOptions& options) {
                          " share ", Describe(cores), "; fewer threads are faster"));
   }
   const Ending ending = run.Watch();
-  bool good = true;
+  std::string why = run.why();
   if (ending == Ending::kSealed || run.begun()) {
     const LocalReport report = MakeLocalReport(run.history(), run.PeerProcesses());
-    good = FinishLocalRun(files, run.history(), report, EpilogueOf(options, prepared, out));
+    const std::string failed =
+        FinishLocalRun(files, run.history(), report, EpilogueOf(options, prepared, out));
+    if (why.empty()) why = failed;
   }
-  if (ending == Ending::kSealed) return good ? kDone : kFailed;
+  if (ending == Ending::kSealed && why.empty()) return kDone;
   FILE* const where = ending == Ending::kInterrupted ? out : stderr;
-  for (const std::string& line : WhatIsLeft(run)) {
-    PrintLine(where, line);
+  std::fflush(out);  // both may be one file
+  if (ending != Ending::kSealed) {
+    for (const std::string& line : WhatIsLeft(run)) PrintLine(where, line);
   }
+  // Last, so that the starter of this process finds it in the log below all other lines.
+  if (!why.empty()) PrintLine(where, absl::StrCat(kWhyItEnded, why));
   return kFailed;
 }
 

@@ -72,7 +72,7 @@ std::optional<size_t> PlanFollower::Victim(absl::string_view kind, uint64_t faul
 void PlanFollower::FollowFaults(double now_seconds, std::vector<std::string>* lines) {
   const double since = now_seconds - *begun_at_;
   const double down = absl::ToDoubleSeconds(plan_.down);
-  // Whether the next fault of a kind is due; those that found nobody to hit are over too.
+  // Returns true if the next fault of a kind is due; a fault without a victim counts as done.
   const auto due = [since](absl::Duration every, uint64_t* count) {
     if (every <= absl::ZeroDuration()) return false;
     const auto next = static_cast<double>(*count + 1);

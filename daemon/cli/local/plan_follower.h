@@ -1,8 +1,8 @@
-// PlanFollower: does to the peers of a local run what its plan says (local_plan.h): starts and ends
-// them as the rounds go by, kills and pauses some, and brings those back.
+// PlanFollower: applies a local run's plan (local_plan.h) to its peers: starts and ends peers as
+// the number of rounds grows, kills and pauses some, and brings these back.
 //
-// A peer that ended by itself, or by somebody else's hand, is left alone. At least one peer always
-// runs. One thread; nothing blocks. Borrows the processes, of which index 0 is the coordinator.
+// A peer that ended by itself, or was ended by a user, is not started again. At least one peer is
+// always left running. Nothing blocks. Used by one thread.
 #pragma once
 
 #include <optional>
@@ -17,40 +17,43 @@ namespace atolld {
 
 class PlanFollower {
  public:
-  // `first`: how many of the `peers` peers begin; `seed`: the run's.
+  // `peers` is the number of peers in `processes`, of which `first` run at the start. Index 0 of
+  // `processes` is the coordinator. `processes` must outlive this object. `seed` is the run's seed.
   PlanFollower(LocalPlan plan, uint64_t seed, uint32_t first, size_t peers,
                LocalProcesses& processes);
 
-  // How many peers there are to be after `version`, and whether peer `index` is one of them.
+  // WantedAt returns how many peers should run after `version`. Wants returns true if peer `index`
+  // should be one of them.
   uint32_t WantedAt(uint64_t version) const;
   bool Wants(size_t index, uint64_t version) const;
 
-  // Does what is due. A line tells of each thing done. `now_seconds`: of any monotonic clock; what
-  // a fault's distance counts from is the first call after the first commit. An error: a peer could
-  // not be started.
+  // Starts, ends, kills, pauses and brings back the peers for which it is time, and returns a line
+  // for each of these. `now_seconds` is the time of any monotonic clock. The intervals of faults
+  // count from the first call after the first commit. Fails if a peer could not be started.
   absl::StatusOr<std::vector<std::string>> Follow(uint64_t version, double now_seconds);
 
-  // The peer is away because the plan has it so.
+  // Returns true if the plan is the reason why the peer does not run.
   bool CausedAbsence(size_t index) const;
 
  private:
   struct Peer {
     bool asked_to_leave = false;
-    std::optional<double> back_at;    // killed: when it is started again
-    std::optional<double> paused_to;  // when it goes on
+    std::optional<double> back_at;    // the time at which a killed peer is started again
+    std::optional<double> paused_to;  // the time at which a paused peer continues
   };
 
   absl::Status FollowRamp(uint64_t version, std::vector<std::string>* lines);
   void FollowFaults(double now_seconds, std::vector<std::string>* lines);
   absl::Status BringBack(double now_seconds, std::vector<std::string>* lines);
-  // One that runs and is not hit yet, if another one does too.
+  // Returns the peer that the fault hits: a running peer that is not away by another fault. Returns
+  // nullopt if it would be the only running peer.
   std::optional<size_t> Victim(absl::string_view kind, uint64_t fault) const;
 
   const LocalPlan plan_;
   const uint64_t seed_;
   const uint32_t first_;
   LocalProcesses& processes_;
-  std::vector<Peer> peers_;  // by index; the coordinator's is not used
+  std::vector<Peer> peers_;  // the peers by index; the entry of the coordinator is not used
   std::optional<double> begun_at_;
   uint64_t kills_ = 0;
   uint64_t pauses_ = 0;

@@ -37,7 +37,7 @@ absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& a
     access = AccessOf(files, coordinator);
   } else if (access.identity.empty() && !address.plaintext) {
     return absl::InvalidArgumentError(
-        "a coordinator hears administrators alone: name the folder of their credentials "
+        "a coordinator serves administrators alone: name the folder of their credentials "
         "(--identity COORDINATOR_DIR/admin), or a local run's (--dir DIR)");
   }
   if (!access.identity.empty()) {
@@ -62,7 +62,8 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
   AddCoordinatorOptions(verb, options->source,
                         "The folder of a local run: its coordinator is asked");
   if (takes.count(AdminOption::kReason) != 0) {
-    verb.Add("--reason", options->reason, "Why, for the log and whoever looks");
+    verb.Add("--reason", options->reason,
+             "The reason, for the log and for those who look at the run");
   }
   if (takes.count(AdminOption::kUndo) != 0) {
     verb.Flag("--undo", options->undo, "Let it come back");
@@ -73,9 +74,8 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
     verb.Add("--limit", options->limit, "List this many rounds");
   }
   if (takes.count(AdminOption::kLedger) != 0) {
-    verb.Add("--sort", options->sort, "By what they are sorted, the greatest first")
-        .OneOf(LedgerOrders());
-    verb.Flag("--all", options->all, "Those too that contributed and are gone");
+    verb.Add("--sort", options->sort, "What to sort them by, greatest first").OneOf(LedgerOrders());
+    verb.Flag("--all", options->all, "Also list those that contributed and have left");
   }
   if (takes.count(AdminOption::kResults) != 0) {
     verb.Add("--results", options->results,

@@ -1,5 +1,6 @@
-// What the verbs that ask a coordinator have in common: how it is found (by its address, or by the
-// folder of a local run), their options, the question, how the answer and its errors are printed.
+// The common parts of the verbs that ask a coordinator: their options, the way to find the
+// coordinator (by its address, or by the folder of a local run), the call, and the output of the
+// answer or the error.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +19,19 @@ namespace atolld {
 
 struct CoordinatorAddress {
   std::string address = "127.0.0.1:7070";
-  std::string dir;       // of a local run; empty: `address` holds
-  std::string identity;  // folder of the administrator's credentials, with an address
+  std::string dir;       // the folder of a local run; if empty, `address` is used
+  std::string identity;  // the folder of the administrator's credentials, used with `address`
   bool plaintext = false;
 };
 
-// --coordinator and --dir, which exclude each other; with the former --identity or --plaintext.
+// Adds the options --coordinator and --dir, which exclude each other, and --identity and
+// --plaintext, which are used with --coordinator.
 void AddCoordinatorOptions(const Verb& verb, CoordinatorAddress& address,
                            const std::string& dir_meaning);
 
-// Whom to dial, and as whom. NOT_FOUND: the folder holds no local run. INVALID_ARGUMENT: it is not
-// said as whom. Else what is wrong with the credentials.
+// Returns the coordinator to dial and the credentials to use. Fails with NOT_FOUND if the folder
+// holds no local run, with INVALID_ARGUMENT if neither an identity nor plaintext is given, or with
+// the error of credentials that cannot be loaded.
 absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& address);
 
 // -----------------------------------------------------------------------------------------------
@@ -36,18 +39,18 @@ absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& a
 struct AdminOptions {
   CoordinatorAddress source;
   bool json = false;
-  std::string peer;            // with kPeer
-  std::string reason;          // with kReason
-  bool undo = false;           // with kUndo
-  uint64_t from = 0;           // with kRounds and kFormat: a version; 0: not given
-  uint32_t limit = 0;          // with kRounds: how many; 0: not given
-  std::string format = "csv";  // with kFormat: or "jsonl", "prometheus"
-  std::string sort = "id";     // with kLedger: one of LedgerOrders()
-  bool all = false;            // with kLedger
-  std::string results;         // with kResults: a folder; empty: none are left
+  std::string peer;            // for verbs that take AdminOption::kPeer
+  std::string reason;          // for verbs that take kReason
+  bool undo = false;           // for verbs that take kUndo
+  uint64_t from = 0;           // for kRounds and kFormat: the first version; 0 if not given
+  uint32_t limit = 0;          // for kRounds: the most rounds to show; 0 if not given
+  std::string format = "csv";  // for kFormat: or "jsonl", "prometheus"
+  std::string sort = "id";     // for kLedger: one of LedgerOrders()
+  bool all = false;            // for kLedger: see LedgerOf
+  std::string results;         // for kResults: a folder; if empty, no results are written
 };
 
-// What a verb takes beside --coordinator, --dir and --json.
+// The groups of options that a verb may take besides --coordinator, --dir and --json.
 enum class AdminOption { kPeer, kReason, kUndo, kRounds, kFormat, kLedger, kResults };
 
 void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
@@ -57,7 +60,8 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
 void PrintLines(const std::vector<std::string>& lines);
 void PrintJson(const nlohmann::ordered_json& json);
 
-// Asks, and prints the answer as the options want it. The exit code.
+// Connects to the coordinator, calls `ask`, and prints the answer as JSON or as text. Returns the
+// exit code.
 template <typename Answer>
 int AskCoordinator(const AdminOptions& options,
                    const std::function<absl::StatusOr<Answer>(AdminClient&)>& ask,

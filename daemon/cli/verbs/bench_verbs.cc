@@ -1,4 +1,4 @@
-// `atoll bench codec|exchange|churn`: what parts of Atoll can do on this machine.
+// `atoll bench codec|exchange|churn`: the performance of parts of Atoll on this machine.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -37,8 +37,8 @@
 namespace atolld {
 namespace {
 
-// To the file `path`, to standard output if that is "-", nowhere if it is empty. True: to standard
-// output, and nothing else belongs there. Errors as WriteFileDurably's.
+// Writes to the file `path`, to standard output if that is "-", or nowhere if it is empty. Returns
+// true for standard output, which then must get nothing else. Fails as WriteFileDurably.
 absl::StatusOr<bool> WriteResult(const nlohmann::ordered_json& json, const std::string& path) {
   const std::string text = JsonText(json);
   if (path == "-") {
@@ -51,7 +51,7 @@ absl::StatusOr<bool> WriteResult(const nlohmann::ordered_json& json, const std::
   return false;
 }
 
-// A repetition may take so many times the bound before the peers are given up.
+// A repetition may take this many times the bound before the peers are given up.
 constexpr double kPatience = 10;
 
 struct ExchangeVerbOptions {
@@ -62,7 +62,7 @@ struct ExchangeVerbOptions {
   std::string json;
 };
 
-// All that was measured, and what it is compared with.
+// All measured values, and what they are compared with.
 struct Exchanged {
   const ExchangeVerbOptions& options;
   LevelCodecs codecs;
@@ -111,7 +111,7 @@ nlohmann::ordered_json ExchangeJson(const Exchanged& done) {
   return json;
 }
 
-// Cells of two columns.
+// Rows of two columns.
 using Rows = std::vector<std::vector<std::string>>;
 
 void AddExpectationRows(const Exchanged& done, Rows* rows) {
@@ -189,7 +189,7 @@ void ChooseMessage(double slowest_bytes_per_second, const LevelCodecs& codecs,
                             bench.elements, *codecs.updates.codec);
 }
 
-// What the topology says of the peers and of the time that they need.
+// Reads from the topology the peers and the time that they should need.
 absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(const LevelCodecs& codecs,
                                                                 ExchangeVerbOptions* options) {
   const absl::StatusOr<LinkModel> links = LoadTopology(options->topology);
@@ -238,7 +238,7 @@ int BenchExchange(ExchangeVerbOptions options) {
   return done.result.identical ? kDone : kFailed;
 }
 
-// What MeasureExchange starts; for nobody to type.
+// The verb that MeasureExchange starts; it is not meant for users.
 void AddExchangePeerVerb(CommandLine& command_line) {
   const auto options = std::make_shared<BenchPeerOptions>();
   const Verb verb =
@@ -267,15 +267,16 @@ void AddExchangeVerb(CommandLine& command_line) {
   const Option peers = verb.Add("--peers", bench.peers, "Processes on this machine").Range(2, 64);
   verb.Add("--elements", bench.elements, "How many fp32 values each has")
       .Range(uint64_t{1}, uint64_t{1} << 32);
-  verb.Add("--codec", bench.codec, "As in a config: int8, fp32, int8+zstd");
-  verb.Add("--upper-codec", bench.upper_codec, "Of means, as in a config [the same]");
+  verb.Add("--codec", bench.codec, "Codec of updates, as in a config: int8, fp32, int8+zstd");
+  verb.Add("--upper-codec", bench.upper_codec, "Codec of means, as in a config [the same]");
   verb.Add("--chunk-elements", options->chunk_elements,
            "Values in one message; 0: 65536 to 524288, as the slowest line suggests")
       .Range(0u, 1u << 20);
   verb.Add("--lanes", bench.lanes, "Connections between two peers").Range(1, 64);
-  verb.Add("--threads", bench.threads, "Of each peer's pool; 0: its share of the processors")
+  verb.Add("--threads", bench.threads,
+           "Threads of each peer's pool; 0: its share of the processors")
       .Range(0, 64);
-  verb.Add("--repeats", bench.repeats, "The median of so many is told").Range(1, 1000);
+  verb.Add("--repeats", bench.repeats, "How many; their median is printed").Range(1, 1000);
   verb.Add("--pause", bench.pause_seconds,
            "Seconds of silence before each repetition, as while a run trains")
       .Range(0.0, 3600.0);
@@ -347,12 +348,12 @@ void AddChurnVerb(CommandLine& command_line) {
                            [options] { return BenchChurn(*options); });
   verb.Add("--peers", options->peers, "How many peers, instead of the config's [6]").Range(3, 64);
   verb.Add("--minutes", options->minutes,
-           "Of each of the two runs; a real model's last until they are sealed")
+           "Length of each of the two runs; a real model's last until they are sealed")
       .Range(0.1, 1440.0);
   verb.Add("--every", options->every_seconds,
-           "Seconds; a fault in each such span, or later if its former victim is not back")
+           "Seconds between faults; more if the former victim is not back")
       .Range(1.0, 3600.0);
-  verb.Add("--seed", options->seed, "Of the faults: what, whom and when");
+  verb.Add("--seed", options->seed, "Seed of the faults: what happens to which process, and when");
   verb.Add("--config", options->config_path,
            "The run, a TOML file [as configs/churn.toml: steps that only take time]")
       .File();
@@ -373,7 +374,7 @@ void AddBenchVerbs(CommandLine& command_line) {
            absl::StrCat("As in a config: ", absl::StrJoin(WireCodecNames(), ", ")));
   verb.Add("--elements", options->elements, "How many fp32 values")
       .Range(uint64_t{1}, uint64_t{1} << 32);
-  verb.Add("--repeats", options->repeats, "The median of so many is told").Range(1, 1000);
+  verb.Add("--repeats", options->repeats, "How many; their median is printed").Range(1, 1000);
   verb.Add("--json", options->json, "Write the result there; - for standard output").File();
   AddExchangeVerb(command_line);
   AddChurnVerb(command_line);

@@ -79,7 +79,8 @@ bool IsFolder(const std::string& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-// "DIR", "ADDRESS", or one of them with "@VERSION"; a folder whose own name ends so is itself.
+// Parses "DIR", "ADDRESS", or one of them with "@VERSION"; a folder whose own name ends in that way
+// is itself.
 absl::StatusOr<Source> SourceOf(const std::string& from) {
   std::string path = from;
   std::optional<uint64_t> version;
@@ -92,13 +93,13 @@ absl::StatusOr<Source> SourceOf(const std::string& from) {
   }
   if (IsFolder(path)) return Source{AbsoluteFolder(path), version};
   if (IsDialableAddress(path)) return Source{"", version, path};
-  return absl::InvalidArgumentError(
-      absl::StrCat("--from ", path,
-                   " is no folder; give a peer's, a local run's, one of `atoll snapshot save`, or "
-                   "the address of a coordinator"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--from ", path,
+      " is not a folder; give a peer's, a local run's, one of `atoll snapshot save`, or "
+      "the address of a coordinator"));
 }
 
-// What of two models makes other tensors; empty: nothing that their configs tell.
+// Returns the differences of two models that make other tensors; empty if their configs show none.
 std::string ShapeDifferences(v1::ModelSpec parent, v1::ModelSpec wanted) {
   if (wanted.vocabulary() == 0) wanted.set_vocabulary(parent.vocabulary());  // the data's
   for (v1::ModelSpec* model : {&parent, &wanted}) {
@@ -126,8 +127,8 @@ std::string ShapeDifferences(v1::ModelSpec parent, v1::ModelSpec wanted) {
   return absl::StrReplaceAll(absl::StripSuffix(text, "\n"), {{"\n", "; "}});
 }
 
-// A schedule that trains on without a jump: a run that has been annealed loses what that brought
-// if it goes back to the peak, and new moments of the optimiser make the first steps rough.
+// Sets a schedule that continues training without a jump: a run that has been annealed loses the
+// gain if it goes back to the peak, and new moments of the optimiser make the first steps rough.
 void TakeGentleSchedule(InnerConfig* inner) {
   constexpr double kShareOfPeak = 0.25;
   constexpr double kShareAtTheEnd = 0.1;
@@ -139,7 +140,7 @@ void TakeGentleSchedule(InnerConfig* inner) {
   inner->cooldown_steps = 0;
 }
 
-// The config of the new run, checked against the old one; none is needed for a file alone.
+// Returns the config of the new run, checked against the old one; a branch file alone needs none.
 absl::StatusOr<std::optional<Config>> ConfigOf(Files& files, const BranchOptions& options,
                                                const Source& source, const v1::RunSpec& parent) {
   std::string path = options.config;
@@ -178,7 +179,7 @@ absl::StatusOr<std::optional<Config>> ConfigOf(Files& files, const BranchOptions
                                                  "; a branch keeps its parent's model"));
 }
 
-// The folder that `atoll local` begins the run in.
+// Prepares the folder in which `atoll local` begins the run.
 absl::StatusOr<std::string> PrepareFolder(Files& files, const BranchOptions& options) {
   const std::string dir = AbsoluteFolder(options.dir);
   RETURN_IF_ERROR(CheckNewFolder(files, dir));
@@ -191,7 +192,7 @@ absl::StatusOr<std::string> PrepareFolder(Files& files, const BranchOptions& opt
   return dir;
 }
 
-// What can be wrong before anything is asked.
+// Checks what can be wrong before anything is asked.
 absl::Status CheckBranchCall(Files& files, const BranchOptions& options, const Source& source) {
   const bool as_somebody = !options.coordinator.identity.empty() || options.coordinator.plaintext;
   if (!source.dir.empty()) {
@@ -202,7 +203,7 @@ absl::Status CheckBranchCall(Files& files, const BranchOptions& options, const S
   if (!as_somebody) {
     return absl::InvalidArgumentError(
         absl::StrCat("--from ", source.coordinator,
-                     ": a coordinator and its peers hear administrators alone: name the folder of "
+                     ": a coordinator and its peers serve administrators alone: name the folder of "
                      "their credentials (--identity COORDINATOR_DIR/admin)"));
   }
   if (!options.dir.empty() && options.config.empty()) {
@@ -217,7 +218,7 @@ absl::Status CheckBranchCall(Files& files, const BranchOptions& options, const S
                              : CheckNewFolder(files, AbsoluteFolder(options.dir));
 }
 
-// On a terminal, in one line that is drawn again.
+// Shows the progress on a terminal, in one line that is redrawn.
 void TellProgress(uint64_t bytes, uint64_t total) {
   if (!TerminalFor(isatty(STDERR_FILENO) != 0).redraws) return;
   std::fprintf(stderr, "\rfetching the snapshot: %s of %s  %s",
@@ -226,7 +227,7 @@ void TellProgress(uint64_t bytes, uint64_t total) {
   std::fflush(stderr);
 }
 
-// What a branch is made from, and where that lies.
+// The source of a branch, and its location.
 struct Parent {
   std::string replica;
   std::vector<v1::EntryHeader> headers;         // of a run that was asked; else of the log

@@ -1,4 +1,5 @@
-// `atoll check`: whether this machine can take part in a run, before it does or when it does not.
+// `atoll check`: finds out whether this machine can take part in a run, before it does or when it
+// does not.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -38,7 +39,7 @@ namespace {
 
 using Weight = Finding::Weight;
 
-// Another machine that measures is done by then.
+// Another machine that measures has finished by then.
 constexpr absl::Duration kTurnPatience = absl::Seconds(15);
 
 struct CheckOptions {
@@ -52,7 +53,7 @@ struct CheckOptions {
   bool json = false;
 };
 
-// "identity: of peer lab-3, good until 2025-01-31 14:25:01 UTC"
+// Returns "identity: of peer lab-3, good until 2025-01-31 14:25:01 UTC".
 Finding ValidityOf(absl::string_view subject, const CertificateInfo& certificate, absl::Time now) {
   const std::string whose = absl::StrCat(
       subject, ": of ", Describe(certificate.identity), ", good until ",
@@ -62,7 +63,7 @@ Finding ValidityOf(absl::string_view subject, const CertificateInfo& certificate
   return {Weight::kFatal, absl::StrCat(subject, ": ", valid.message())};
 }
 
-// Of an enrolled peer; one that is not may join later.
+// Checks the identity of an enrolled peer; a machine without one may join later.
 Finding CheckIdentity(const std::string& dir, absl::Time now,
                       std::optional<Credentials>* credentials) {
   PosixFiles files;
@@ -79,7 +80,7 @@ Finding CheckIdentity(const std::string& dir, absl::Time now,
                        none ? "; `atolld join --token-file FILE` gets one" : "")};
 }
 
-// What it would cost to take part, by the worker that `looked` names.
+// Finds out what taking part would cost, with the worker that `looked` names.
 void TakeCosts(const CheckOptions& options, const PreflightOptions& looked, CostQuestion question,
                std::vector<Finding>* findings) {
   if (options.quick) return;
@@ -89,14 +90,14 @@ void TakeCosts(const CheckOptions& options, const PreflightOptions& looked, Cost
   for (Finding& finding : LookAtCosts(question)) findings->push_back(std::move(finding));
 }
 
-// What the run is and needs, if its coordinator says it. The token's credentials lie under `folder`
-// meanwhile.
+// Finds out what the run is and needs, if its coordinator answers. Meanwhile the token's
+// credentials are under `folder`.
 void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
                const PreflightOptions& looked, const std::string& folder,
                std::vector<Finding>* findings) {
   PosixFiles files;
   const absl::StatusOr<v1::RunDescription> run =
-      AskAboutRun(files, token, folder + "/run", absl::Seconds(5));
+      AskAboutRun(files, token, folder + "/run", Waiting{absl::Seconds(5)});
   if (!run.ok()) {
     return findings->push_back({Weight::kDoubtful, absl::StrCat("run: ", run.status().message())});
   }
@@ -105,7 +106,7 @@ void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
       !absl::StrCat(brought.data, brought.tokenizer, brought.base, brought.program).empty();
   std::vector<Finding> needs = CheckNeeds(files, *run, brought);
   for (size_t i = 0; i < needs.size(); ++i) {
-    // Who names nothing asks what to bring, and lacks none of it for that.
+    // A user who names nothing asks what to bring; then nothing counts as missing.
     if (i > 0 && !named) needs[i].weight = std::min(needs[i].weight, Weight::kDoubtful);
     findings->push_back(std::move(needs[i]));
   }
@@ -150,7 +151,7 @@ absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
   return absl::OkStatus();
 }
 
-// The devices and the data of a worker that would train, as it would find them.
+// Checks the devices and the data as a worker that trains would find them.
 void CheckTrainer(Config* config, std::vector<Finding>* findings) {
   const absl::StatusOr<std::string> worker = FindWorker("", "gpt");
   if (!worker.ok()) return;  // there is no worker of ours, as `training` says
@@ -169,7 +170,7 @@ void CheckTrainer(Config* config, std::vector<Finding>* findings) {
   }
 }
 
-// Of a peer that has been in its run: the replica says what the run is.
+// For a peer that has been in its run, the replica says what the run is.
 void TakeOwnCosts(const CheckOptions& options, const Config& config, const PreflightOptions& looked,
                   std::vector<Finding>* findings) {
   PosixFiles files;
@@ -232,7 +233,7 @@ absl::StatusOr<std::vector<Finding>> Look(const CheckOptions& options) {
     RETURN_IF_ERROR(TakeToken(options, &looked, &findings));
   }
   if (!looked.advertise.empty() && looked.advertise.rfind(':') == std::string::npos) {
-    return absl::InvalidArgumentError("--advertise is of the form HOST:PORT");
+    return absl::InvalidArgumentError("--advertise must have the form HOST:PORT");
   }
   for (Finding& finding : Preflight(looked)) findings.push_back(std::move(finding));
   return findings;
@@ -270,16 +271,16 @@ void AddCheckVerb(CommandLine& command_line) {
       "takes some ten seconds.",
       "atoll check --dir ~/atoll", [options] { return Check(*options); });
   const auto [token, token_file] =
-      AddTokenArgument(verb, options->token, "Of the run to join; it is read, not used up");
+      AddTokenArgument(verb, options->token, "A token of the run to join; it is read, not used up");
   const Option config =
       verb.Add("--config", options->config, "The config of a peer that has joined").File();
   const Option dir = verb.Add("--dir", options->dir, "Where all of it would live").Folder();
   const Option advertise =
       verb.Add("--advertise", options->advertise,
-               "HOST:PORT where others would reach this machine; without, it dials out");
+               "HOST:PORT where others would reach this machine; without it, it dials out");
   const Option listen =
       verb.Add("--listen", options->listen,
-               "Where it would listen; without, all addresses at the port of --advertise");
+               "Where it would listen [all addresses at the port of --advertise]");
   const Option data = verb.Add("--data", options->brought.data,
                                "What it would train on, as for `atolld join`; the next three too")
                           .Path();

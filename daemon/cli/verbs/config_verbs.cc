@@ -1,4 +1,4 @@
-// `atoll config`: checks config files, and prints them with what the table of keys says.
+// `atoll config`: checks config files, and prints them with the comments of the table of keys.
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -29,10 +29,10 @@
 namespace atolld {
 namespace {
 
-// More than any config may have, so that what is cut off here is refused there.
+// More than any config may have, so that a text that is cut off is refused by the parser.
 constexpr size_t kReadAtMost = size_t{2} << 20;
 
-// A file, or with "-" standard input, whose relative paths start at the working directory.
+// Reads a file or, for "-", standard input, whose relative paths start at the working directory.
 absl::StatusOr<Config> ReadConfig(const std::string& file, ConfigUse use) {
   if (file != "-") return LoadConfig(file, use);
   std::string text(kReadAtMost, '\0');
@@ -42,8 +42,8 @@ absl::StatusOr<Config> ReadConfig(const std::string& file, ConfigUse use) {
   return ParseConfig(text, "standard input", std::filesystem::current_path(error).string(), use);
 }
 
-// What any use of it needs and a config for no use in particular does not have to have: the file
-// that a run begins with. The data may be another machine's.
+// Checks the file with which a run begins. Every use needs it, but a config for no particular use
+// need not have it. The data may be on another machine.
 absl::Status CheckNamedFiles(const Config& config) {
   const std::pair<const char*, const std::string&> files[] = {{"initial", config.model.initial},
                                                               {"base", config.model.base}};
@@ -51,7 +51,7 @@ absl::Status CheckNamedFiles(const Config& config) {
     std::error_code error;
     if (path.empty() || std::filesystem::is_regular_file(path, error)) continue;
     return absl::InvalidArgumentError(absl::StrCat("[model] ", key, " '", path,
-                                                   "' is no file that exists on this machine; "
+                                                   "' does not exist on this machine; "
                                                    "`atoll import` makes one"));
   }
   if (config.run.branch.empty()) return absl::OkStatus();
@@ -63,8 +63,8 @@ absl::Status CheckNamedFiles(const Config& config) {
                                                  "and a run whose version 0 was made needs none"));
 }
 
-// The rest of what keeps a worker from its start and shows on this machine. `notes`: what may, and
-// what could not be looked at.
+// Checks the other things on this machine that can keep a worker from its start. `notes` receives
+// what may keep it, and what could not be checked.
 absl::Status CheckWorkersPart(Config config, ConfigUse use, std::vector<std::string>* notes) {
   if (use == ConfigUse::kCoordinator || config.peer.role == kAggregatorRoleName) {
     return absl::OkStatus();
@@ -79,7 +79,7 @@ absl::Status CheckWorkersPart(Config config, ConfigUse use, std::vector<std::str
   for (const std::string& dir : {config.peer.dir, config.coordinator.dir}) {
     if (!dir.empty()) RETURN_IF_ERROR(CheckDataApart(config.data, dir));
   }
-  // Where `atoll local` makes a run's folder if nobody says where.
+  // The place where `atoll local` makes a run's folder by default.
   const std::string here = std::filesystem::current_path(error).string() + "/atoll-run";
   const absl::Status apart = CheckDataApart(config.data, here);
   if (use == ConfigUse::kLocal && !apart.ok()) {

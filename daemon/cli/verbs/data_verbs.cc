@@ -1,4 +1,4 @@
-// `atoll data prepare` and `atoll data inspect`: what the worker does with data, run by its
+// `atoll data prepare` and `atoll data inspect`: the worker's functions for data, run by its
 // program.
 #include <unistd.h>
 
@@ -70,12 +70,13 @@ void AddShared(const Verb& verb, DataOptions* options) {
            "bytes, chars, or a file: Hugging Face's tokenizer.json, a SentencePiece model")
       .File();
   verb.Add("--field", options->field,
-           "Of lines of JSON: where the text stands, a.b of a nested one [text]");
+           "In lines of JSON: the name of the text, a.b for a nested one [text]");
   verb.Add("--end-of-text", options->end_of_text,
            "The token between two documents [what the tokenizer's files name]");
-  verb.Add("--on-bad-line", options->on_bad_line, "A line of JSON that holds no text")
+  verb.Add("--on-bad-line", options->on_bad_line, "What to do at a line of JSON that holds no text")
       .OneOf({"stop", "skip"});
-  verb.Add("--validation-fraction", options->validation_fraction, "The tail held out")
+  verb.Add("--validation-fraction", options->validation_fraction,
+           "Share of the text, at its end, that is held out")
       .Range(0.0, 0.5);
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
   verb.Flag("--json", options->json, "Print as JSON");
@@ -108,9 +109,11 @@ void AddDataVerbs(CommandLine& command_line) {
   inspect_verb.Add("PATH", inspect->path, "A file or a folder").Path().Required();
   inspect_verb.Add("--kind", inspect->kind, "What it is; text: found out by what is there")
       .OneOf({"text", "plain", "jsonl", "chat", "bin", "npy", "prepared"});
-  inspect_verb.Add("--width", inspect->width, "Of a bare token id: 2 or 4 bytes, 16 or 32 bits")
+  inspect_verb
+      .Add("--width", inspect->width, "Size of a bare token id: 2 or 4 bytes, 16 or 32 bits")
       .Range(uint32_t{0}, uint32_t{64});
-  inspect_verb.Add("--template", inspect->chat_template, "Of conversations: chatml or llama3")
+  inspect_verb
+      .Add("--template", inspect->chat_template, "Template of conversations: chatml or llama3")
       .OneOf({"chatml", "llama3"});
   inspect_verb.Add("--tokens", inspect->tokens, "How many of the first to show");
   AddShared(inspect_verb, inspect.get());

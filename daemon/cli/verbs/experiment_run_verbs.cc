@@ -23,7 +23,8 @@ void AddExperimentRun(CommandLine& command_line) {
       .Folder()
       .NotEmpty();
   verb.Add("--in", options->place,
-           "Processes of this machine, the same with [links], or containers [as the file says]")
+           "Where the runs are: this machine, its lab with [links], or containers [as the file "
+           "says]")
       .OneOf({"local", "lab", "compose"});
   verb.Add("--jobs", options->jobs, "Runs at once; 0: as the file says, or as many as fit")
       .Range(uint32_t{0}, kMostRunsAtOnce);

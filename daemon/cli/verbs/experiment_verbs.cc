@@ -1,5 +1,5 @@
-// `atoll experiment partition` and `atoll experiment availability`: who gets what data, and when a
-// party is there, without running anything.
+// `atoll experiment partition` and `atoll experiment availability`: show which party gets what data
+// and when a party is available, without running anything.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// `atoll health`: whether a coordinator or a peer serves, for whatever keeps it running.
+// `atoll health`: tells an orchestrator if a coordinator or a peer serves.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -45,7 +45,7 @@ void AddHealthVerb(CommandLine& command_line) {
   const auto options = std::make_shared<HealthOptions>();
   const Verb verb = command_line.AddVerb(
       "health",
-      "Whether a coordinator or a peer serves\n"
+      "Say whether a coordinator or a peer serves\n"
       "It is asked by gRPC's health protocol, and has four seconds. Exit code 0: it serves.",
       "atoll health --dir build/quickstart", [options] { return PrintHealth(*options); });
   AddCoordinatorOptions(verb, options->source,

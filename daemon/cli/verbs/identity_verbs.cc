@@ -1,7 +1,7 @@
-// `atoll identity issue`: credentials for a process, signed on the coordinator's machine, for
-// machines that are all their operator's: who has the coordinator's folder needs no tokens. `atoll
-// token create|list|revoke`, for everybody else's, are asked of a coordinator, and so is which keys
-// have a name and which of them are no good any more: `atoll identity list|revoke`.
+// `atoll identity issue` makes credentials for a process, signed on the coordinator's machine, for
+// machines that all belong to one operator: with the coordinator's folder no tokens are needed.
+// `atoll token create|list|revoke`, for the machines of others, ask a coordinator, and so do `atoll
+// identity list|revoke`, which show and revoke the keys that have a name.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -139,12 +139,13 @@ int RevokeKeys(const KeyOptions& options) {
         std::vector<std::string> lines;
         for (const v1::IdentityStatus& key : answer.identities()) {
           if (key.name().empty()) {
-            lines.push_back(absl::StrCat("key ", key.key(), " will be nobody's"));
+            lines.push_back(
+                absl::StrCat("key ", key.key(), " is refused, and no process has it yet"));
             continue;
           }
           lines.push_back(absl::StrCat(
               "key ", key.key().substr(0, kShortDigest), " of ", key.role(), " ", key.name(),
-              " is no good any more; the name may come back with another"));
+              " is refused from now on; the name may come back with another key"));
         }
         return lines;
       });
@@ -174,8 +175,8 @@ void AddIdentityVerbs(CommandLine& command_line) {
   const Verb verb = command_line.AddVerb(
       "identity issue",
       "Sign credentials for a process of your own\n"
-      "With the authority in the coordinator's folder, which is made there if it has none. "
-      "Credentials that are there and valid stay.",
+      "With the authority in the coordinator's folder, which is made there if it is missing. Valid "
+      "credentials that are there stay.",
       "atoll identity issue --dir coordinator --id peer-1 --out peer-1/identity",
       [options] { return IssueIdentity(*options); });
   verb.Add("--dir", options->dir, "The coordinator's folder").Folder().Required();
@@ -185,7 +186,7 @@ void AddIdentityVerbs(CommandLine& command_line) {
   verb.Add("--out", options->out, "Where to put them: identity in the process's [peer] dir")
       .Folder()
       .Required();
-  verb.Flag("--new", options->fresh, "Make the coordinator's folder, also where one was before");
+  verb.Flag("--new", options->fresh, "Make the coordinator's folder, even if there was one before");
   AddKeyVerb(command_line, std::make_shared<KeyOptions>(), "identity list",
              "List the keys that have a name in a run, and their state",
              "atoll identity list --dir build/quickstart", ListKeys, false);
@@ -227,7 +228,8 @@ std::string TokenLine(const v1::TokenStatus& token) {
                          token.state(), Expiry(token));
 }
 
-// On standard error, whatever the answer's form: the token works, and may lead nowhere.
+// Written to standard error, whatever the form of the answer: the token works, but may lead
+// nowhere.
 void WarnOfAddress(const std::string& text) {
   const absl::StatusOr<v1::JoinToken> token = ParseJoinToken(text);
   if (!token.ok()) return;
@@ -240,7 +242,7 @@ void WarnOfAddress(const std::string& text) {
                          "machines reach and start the coordinator again; then make a new token"));
 }
 
-// Before it is made: a token that could not be written would be one that nobody has.
+// Checked before the token is made: a token that could not be written would be lost.
 absl::Status CheckPlace(Files& files, const std::string& path) {
   if (files.Exists(path)) {
     return absl::AlreadyExistsError(absl::StrCat("--out ", path, ": is there already"));
@@ -250,7 +252,7 @@ absl::Status CheckPlace(Files& files, const std::string& path) {
   return absl::NotFoundError(absl::StrCat("--out ", path, ": there is no folder ", folder));
 }
 
-// Into the file of --out, where it is for its owner alone, or nowhere.
+// Writes the token to the file of --out, readable by its owner alone, if that option is given.
 absl::Status Keep(const TokenOptions& options, const v1::CreateTokenResponse& made) {
   WarnOfAddress(made.token());
   if (options.out.empty()) return absl::OkStatus();
@@ -322,7 +324,7 @@ int Revoke(const TokenOptions& options) {
       TokenJson,
       [](const v1::TokenStatus& token) {
         return std::vector<std::string>{absl::StrCat(
-            "nobody joins with token ", token.serial(), " any more; whoever has, ",
+            "no machine joins with token ", token.serial(), " any more; one that has joined ",
             "stays: `atoll peer evict ", token.peer(), "` puts it out, `atoll identity ", "revoke ",
             token.peer(), "` only its key")};
       });
@@ -351,7 +353,7 @@ void AddTokenVerbs(CommandLine& command_line) {
       "atoll token create --dir build/quickstart --peer lab-3 --valid 2h "
       "--out build/quickstart/lab-3.token",
       Create);
-  verb.Add("--peer", create->peer, "The id that it will have; without, one is drawn");
+  verb.Add("--peer", create->peer, "The id that it will have [one is drawn]");
   verb.Add("--role", create->role, "peer (the default) or aggregator");
   verb.Add("--valid", create->valid, "For how long, at most 720h (default 24h)");
   verb.Add("--out", create->out, "Write it to this new file, its owner's alone, not to the screen")

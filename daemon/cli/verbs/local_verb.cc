@@ -27,8 +27,8 @@ void AddLocalVerb(CommandLine& command_line) {
       .File()
       .NotEmpty();
   const Option listen = verb.Add("--listen", options->listen,
-                                 "HOST:PORT where machines that join find the coordinator; "
-                                 "without, only this machine does");
+                                 "HOST:PORT where machines that join find the coordinator; without "
+                                 "it, only this machine does");
   verb.Add("--port", options->port, "The coordinator's port; 0 for a free one")
       .Range(0, 65535)
       .Excludes(listen);
@@ -43,8 +43,9 @@ void AddLocalVerb(CommandLine& command_line) {
            "Caps of the peers' lines, up and down: *=20Mbit/100Mbit,peer-1=2Mbit/ [none]");
   verb.Add("--speeds", options->speeds,
            "How many times slower each peer's steps are, in turn: 1,2,4,8 [as the config says]");
-  verb.Add("--kill-every", options->kill_every, "Kill a peer drawn at random so often: 2m [never]");
-  verb.Add("--pause-every", options->pause_every, "Pause one so often: 2m [never]");
+  verb.Add("--kill-every", options->kill_every,
+           "How often to kill a peer drawn at random: 2m [never]");
+  verb.Add("--pause-every", options->pause_every, "How often to pause one: 2m [never]");
   verb.Add("--down", options->down, "How long one that was killed or paused is away");
 }
 

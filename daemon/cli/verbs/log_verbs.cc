@@ -37,7 +37,7 @@ struct ReplayOptions {
   bool json = false;
 };
 
-// Says on a terminal how far it has come; elsewhere nothing.
+// Shows on a terminal how far it has come; elsewhere it shows nothing.
 class Progress {
  public:
   Progress() : terminal_(TerminalOf(stderr).redraws) {}
@@ -63,7 +63,7 @@ struct Range {
   uint64_t to;
 };
 
-// The entries that are asked for, of those that are covered.
+// Returns the requested range of the covered entries.
 absl::StatusOr<Range> RangeOf(const ReplayOptions& options, const VersionRange& covered,
                               const std::string& dir) {
   const Range range{options.from.value_or(std::min(covered.first + 1, covered.last)),
@@ -108,7 +108,8 @@ std::string EntryText(const ReplayedEntry& entry) {
                       absl::StrJoin(Contributors(entry.header), " "));
 }
 
-// Replays the range and hands over each of its entries. DATA_LOSS at the first difference.
+// Replays the range and passes on each of its entries. Fails with DATA_LOSS at the first
+// difference.
 absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& progress,
                          const std::function<void(const ReplayedEntry&)>& tell) {
   ASSIGN_OR_RETURN(const std::string dir, FurthestReplica(files, AbsoluteFolder(options.dir)));
@@ -201,8 +202,8 @@ absl::StatusOr<Verified> VerifyOne(Files& files, const std::string& folder) {
   return Verified{folder, *std::move(report), std::move(genesis), replayed / seconds};
 }
 
-// The furthest replica's result, and each one's. Two replicas of one run may not differ at the same
-// version.
+// Returns the furthest replica's result, and each one's. Two replicas of one run must not differ at
+// the same version.
 absl::StatusOr<Json> VerifyFolder(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> folders, ReplicaFolders(files, dir));
   std::vector<Verified> verified;
@@ -241,7 +242,7 @@ int VerifyLog(const std::string& dir) {
   return kDone;
 }
 
-// From the disk where a folder is given, so that it works when nothing runs any more.
+// Reads from the disk if a folder is given, so that it works when nothing runs any more.
 absl::StatusOr<std::vector<v1::EntryHeader>> Headers(const CoordinatorAddress& source) {
   std::vector<v1::EntryHeader> headers;
   if (!source.dir.empty()) {
@@ -261,7 +262,8 @@ absl::StatusOr<std::vector<v1::EntryHeader>> Headers(const CoordinatorAddress& s
   }
 }
 
-// What the headers of a branch follow; empty: nothing, or it is not on this disk.
+// Returns what the headers of a branch follow; empty if it is not a branch, or if its origin is not
+// on this disk.
 std::string BranchLine(const CoordinatorAddress& source) {
   if (source.dir.empty()) return "";
   PosixFiles files;

@@ -1,5 +1,5 @@
-// `atoll status`, `pause`, `finish`, `resume`, `limits show` and `limits set`: what the owner of a
-// machine asks of the peer on it.
+// `atoll status`, `pause`, `finish`, `resume`, `limits show` and `limits set`: the questions and
+// orders of a machine's owner to the peer on it.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -14,6 +14,7 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
 #include "daemon/cli/own_machine.h"
+#include "daemon/cli/process.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
@@ -44,7 +45,13 @@ absl::StatusOr<std::string> FolderOf(const MachineOptions& options) {
                         std::filesystem::current_path().string(), RunningPeers());
 }
 
-// UNAVAILABLE where no daemon runs there.
+// Returns the pid of a daemon that runs there without its socket; 0 if there is none.
+int64_t SilentPid(const std::string& dir) {
+  if (WorkerSocket::Find(dir, kMachineSocket).ok()) return 0;
+  return RunningDaemon(dir).value_or(0);
+}
+
+// Fails with UNAVAILABLE if no daemon runs there.
 absl::StatusOr<MachineClient> ClientOf(const std::string& dir) {
   const absl::StatusOr<std::string> address = WorkerSocket::Find(dir, kMachineSocket);
   if (!address.ok()) return absl::UnavailableError(absl::StrCat("no daemon runs in ", dir));
@@ -53,6 +60,9 @@ absl::StatusOr<MachineClient> ClientOf(const std::string& dir) {
 
 absl::Status NotRunning(const std::string& dir, const absl::Status& why) {
   if (!absl::IsUnavailable(why)) return why;
+  if (const int64_t pid = SilentPid(dir); pid != 0) {
+    return absl::UnavailableError(absl::StrCat(dir, ": ", WithoutSocket(pid)));
+  }
   return absl::UnavailableError(absl::StrCat("no daemon runs in ", dir,
                                              ": start it, and give the order again; what holds "
                                              "without it `atoll status` says"));
@@ -63,14 +73,14 @@ absl::StatusOr<std::string> ReadOr(Files& files, const std::string& path) {
   return ReadFile(files, path, kLongestFile);
 }
 
-// The config of a joined peer; another one may lie elsewhere.
+// Reads the config of a joined peer; another peer's may be elsewhere.
 absl::StatusOr<Config> ConfigIn(Files& files, const std::string& dir) {
   const std::string file = absl::StrCat(dir, "/config.toml");
   if (!files.Exists(file)) return absl::NotFoundError(file);
   return LoadConfig(file, ConfigUse::kPeer);
 }
 
-// What the folder says, of a peer that does not run.
+// Returns what the folder says about a peer that does not run.
 absl::StatusOr<OwnMachine> LookAtFolder(const std::string& dir) {
   PosixFiles files;
   ASSIGN_OR_RETURN(const std::string text, ReadOr(files, absl::StrCat(dir, "/", kOwnerStateFile)));
@@ -89,7 +99,7 @@ absl::StatusOr<OwnMachine> LookAtFolder(const std::string& dir) {
   ASSIGN_OR_RETURN(const std::string kept, ReadOr(files, absl::StrCat(dir, "/", kLimitsFile)));
   RETURN_IF_ERROR(Annotate(book.Load(kept), absl::StrCat(dir, "/", kLimitsFile)));
   for (v1::Limit& limit : book.List()) {
-    // Of a config that lies elsewhere nothing is known here.
+    // A config in another folder is not known here.
     if (config.ok() || limit.from() == "set") *machine.status.add_limits() = std::move(limit);
   }
   return machine;
@@ -100,10 +110,12 @@ absl::StatusOr<OwnMachine> LookAtMachine(const MachineOptions& options) {
   const absl::StatusOr<MachineClient> client = ClientOf(dir);
   if (client.ok()) {
     const absl::StatusOr<v1::MachineStatus> status = client->Show();
-    if (status.ok()) return OwnMachine{dir, true, *status};
+    if (status.ok()) return OwnMachine{dir, true, *status, 0};
     if (!absl::IsUnavailable(status.status())) return status.status();
   }
-  return LookAtFolder(dir);
+  absl::StatusOr<OwnMachine> machine = LookAtFolder(dir);
+  if (machine.ok()) machine->silent_pid = SilentPid(dir);
+  return machine;
 }
 
 int PrintMachine(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {
@@ -116,7 +128,7 @@ int PrintMachine(const MachineOptions& options, const absl::StatusOr<OwnMachine>
   return kDone;
 }
 
-// 0: until `atoll resume`.
+// Returns 0 for until `atoll resume`.
 absl::StatusOr<uint64_t> SecondsOf(const std::string& text) {
   if (text.empty()) return 0;
   absl::Duration duration;
@@ -138,7 +150,7 @@ absl::StatusOr<OwnMachine> AskOwn(const MachineOptions& options, Question questi
   if (!client.ok()) return NotRunning(dir, client.status());
   const absl::StatusOr<v1::MachineStatus> status = question(*client, options, seconds);
   if (!status.ok()) return NotRunning(dir, status.status());
-  return OwnMachine{dir, true, *status};
+  return OwnMachine{dir, true, *status, 0};
 }
 
 absl::StatusOr<v1::MachineStatus> AskToPause(const MachineClient& client, const MachineOptions&,
@@ -163,7 +175,7 @@ absl::StatusOr<LimitValues> LimitsOf(const MachineOptions& options) {
   for (const std::string& text : options.limits) {
     if (text.find('=') == std::string::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", text, "' is no limit: KEY=VALUE, as in others_above=25"));
+          absl::StrCat("'", text, "' is not a limit; write KEY=VALUE, as in others_above=25"));
     }
     values.push_back(absl::StrSplit(text, absl::MaxSplits('=', 1)));
   }
@@ -183,7 +195,7 @@ absl::StatusOr<v1::MachineStatus> AskForLimits(const MachineClient& client,
   return client.SetLimits(request);
 }
 
-// Into the folder of a peer that does not run.
+// Writes the limits into the folder of a peer that does not run.
 absl::StatusOr<OwnMachine> SetLimitsInFolder(const MachineOptions& options,
                                              const std::string& dir) {
   if (options.until_restart) {
@@ -205,12 +217,13 @@ absl::StatusOr<OwnMachine> SetLimitsInFolder(const MachineOptions& options,
 absl::StatusOr<OwnMachine> SetLimits(const MachineOptions& options) {
   ASSIGN_OR_RETURN(const std::string dir, FolderOf(options));
   const absl::StatusOr<MachineClient> client = ClientOf(dir);
+  if (!client.ok() && SilentPid(dir) != 0) return NotRunning(dir, client.status());
   if (!client.ok()) return SetLimitsInFolder(options, dir);
   const absl::StatusOr<v1::MachineStatus> status = AskForLimits(*client, options, 0);
   // A killed daemon leaves its socket behind.
   if (absl::IsUnavailable(status.status())) return SetLimitsInFolder(options, dir);
   RETURN_IF_ERROR(status.status());
-  return OwnMachine{dir, true, *status};
+  return OwnMachine{dir, true, *status, 0};
 }
 
 int PrintLimits(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {

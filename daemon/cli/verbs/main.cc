@@ -1,11 +1,15 @@
-// `atoll`: what people type.
+// `atoll`: the program for users.
+#include "compression/base/last_words.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/process_events.h"
+#include "daemon/transport/sockets.h"
 
 int main(int argc, char** argv) {
   atolld::OpenStandardStreams();
+  atolld::TellUncaughtExceptions();
+  atolld::UseSystemResolver();
   atolld::CommandLine command_line;
   atolld::AddAllVerbs(command_line);
   return atolld::FinishOutput(command_line.Run(argc, argv));

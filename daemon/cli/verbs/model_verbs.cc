@@ -1,4 +1,4 @@
-// `atoll eval`, `generate`, `export` and `import`: what can be done with a model.
+// `atoll eval`, `generate`, `export` and `import`: the verbs about a model.
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,16 +10,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "atoll/v1/run.pb.h"
 #include "compression/base/names.h"
+#include "compression/base/number_words.h"
 #include "compression/base/terminal.h"
+#include "daemon/cli/figures.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/run_folder.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/record.h"
 #include "membership/history/digest.h"
+#include "membership/run/losses.h"
 
 namespace atolld {
 namespace {
@@ -30,6 +36,17 @@ struct EvalOptions {
   EvaluationRequest request;
   bool json = false;
 };
+
+// Returns the unit of a run's folder, or of one of its peers; of an exported model only the tokens
+// are known.
+std::string UnitOf(Files& files, const std::string& dir) {
+  v1::Genesis genesis;
+  if (files.Exists(GenesisPath(dir)) && ReadMessageFile(files, GenesisPath(dir), &genesis).ok()) {
+    return LossUnit(genesis.spec());
+  }
+  const absl::StatusOr<v1::RunStatus> run = RunStatusOfFolder(files, dir);
+  return run.ok() ? LossUnit(run->spec()) : "nats a token";
+}
 
 int Evaluate(const EvalOptions& options) {
   PosixFiles files;
@@ -42,8 +59,9 @@ int Evaluate(const EvalOptions& options) {
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     if (quality->version.has_value()) json["version"] = *quality->version;
     json["tokens"] = quality->tokens;
-    json["loss"] = quality->loss;
-    json["perplexity"] = quality->perplexity;
+    json["loss"] = FigureJson(quality->loss);
+    json["loss_unit"] = UnitOf(files, AbsoluteFolder(options.dir));
+    json["perplexity"] = FigureJson(quality->perplexity);
     if (quality->bits_per_byte > 0) json["bits_per_byte"] = quality->bits_per_byte;
     std::fputs(JsonText(json).c_str(), stdout);
     return kDone;
@@ -51,10 +69,10 @@ int Evaluate(const EvalOptions& options) {
   std::vector<std::vector<std::string>> rows;
   if (quality->version.has_value()) rows.push_back({"version", WithThousands(*quality->version)});
   rows.push_back({"validation tokens", WithThousands(quality->tokens)});
-  rows.push_back({"loss", absl::StrFormat("%.4f nats a token", quality->loss)});
-  rows.push_back({"perplexity", absl::StrFormat("%.3f", quality->perplexity)});
+  rows.push_back({"loss", LossText(quality->loss, UnitOf(files, AbsoluteFolder(options.dir)))});
+  rows.push_back({"perplexity", NumberText(quality->perplexity, 3)});
   if (quality->bits_per_byte > 0) {
-    rows.push_back({"bits per byte", absl::StrFormat("%.4f", quality->bits_per_byte)});
+    rows.push_back({"bits per byte", NumberText(quality->bits_per_byte, 4)});
   }
   for (const std::string& line : AlignColumns(rows, "<<")) PrintLine(stdout, line);
   return kDone;
@@ -74,11 +92,12 @@ void AddEvalVerb(CommandLine& command_line) {
       .Required();
   EvaluationRequest& request = options->request;
   verb.Add("--data", request.data, "The run's text [as the peer's config says]").Path();
-  verb.Add("--tokenizer", request.tokenizer, "Of an exported model: a file [its own]").File();
+  verb.Add("--tokenizer", request.tokenizer, "For an exported model: a tokenizer's file [its own]")
+      .File();
   verb.Add("--validation-fraction", request.validation_fraction,
-           "Of an exported model: the tail of the text that it is evaluated on")
+           "For an exported model: the tail of the text that it is evaluated on")
       .Range(1e-6, 0.5);
-  verb.Add("--base", request.base, "Of adapters: the file of their base").File();
+  verb.Add("--base", request.base, "For adapters: the file of their base").File();
   verb.Add("--threads", request.threads, "CPU threads").Range(1, 1024);
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
   verb.Flag("--json", options->json, "Print as JSON");
@@ -95,8 +114,8 @@ struct GenerateOptions {
   bool json = false;
 };
 
-// What a model says, on its way to a terminal: whoever trained it must not command that. It comes
-// in pieces, cut anywhere.
+// Filters a model's text on its way to a terminal, which whoever trained the model must not
+// control. The text comes in pieces, cut anywhere.
 class ShownText {
  public:
   std::string Take(absl::string_view more) {
@@ -176,9 +195,9 @@ void AddGenerateVerb(CommandLine& command_line) {
       .Range(uint64_t{1}, uint64_t{1000000});
   verb.Add("--temperature", options->request.temperature, "0: always the likeliest")
       .Range(0.0, 100.0);
-  verb.Add("--top-k", options->request.top_k, "Among so many likeliest; 0: among all")
+  verb.Add("--top-k", options->request.top_k, "Sample among this many likeliest; 0: among all")
       .Range(uint64_t{0}, uint64_t{1000000});
-  verb.Add("--top-p", options->request.top_p, "Among the likeliest of this share; 1: all")
+  verb.Add("--top-p", options->request.top_p, "Sample among the likeliest of this share; 1: all")
       .Range(0.0, 1.0);
   verb.Add("--stop", options->request.stops, "End before this text; may be given again");
   verb.Add("--template", options->request.chat_template,
@@ -186,7 +205,7 @@ void AddGenerateVerb(CommandLine& command_line) {
       .OneOf({"chatml", "llama3"});
   verb.Add("--seed", options->request.seed, "The same seed gives the same text");
   verb.Add("--tokenizer", options->request.tokenizer, "A file [the run's, the folder's]").File();
-  verb.Add("--base", options->request.base, "Of adapters: the file of their base").File();
+  verb.Add("--base", options->request.base, "For adapters: the file of their base").File();
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
   verb.Flag("--json", options->json, "Print as JSON");
 }
@@ -248,12 +267,12 @@ void AddExportVerb(CommandLine& command_line) {
                            [options] { return Export(*options); });
   verb.Add("--dir", options->dir, "A peer's folder, or a local run's").Folder().Required();
   verb.Add("--output", options->request.output, "The folder to write").Folder().Required();
-  verb.Add("--dtype", options->request.dtype, "Of the weights").OneOf({"fp32", "bf16"});
+  verb.Add("--dtype", options->request.dtype, "Type of the weights").OneOf({"fp32", "bf16"});
   verb.Add("--tokenizer", options->request.tokenizer,
            "A folder whose tokenizer's files are copied along")
       .Folder();
   verb.Add("--base", options->request.base,
-           "Of adapters: what PEFT puts them on, a path or a name [as the peer's config says]");
+           "For adapters: what PEFT puts them on, a path or a name [as the peer's config says]");
   verb.Flag("--force", options->request.force, "Write over a model that is there");
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
 }

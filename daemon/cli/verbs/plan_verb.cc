@@ -33,7 +33,7 @@
 namespace atolld {
 namespace {
 
-// Peers that a message names; of more only how many.
+// The most peers that a message names; of further ones it gives the number.
 constexpr size_t kNamed = 16;
 
 struct PlanOptions {
@@ -60,7 +60,7 @@ double TrainSeconds(const PlanOptions& options, const Config& config) {
   return step * config.inner.steps;
 }
 
-// In the words of the run itself.
+// Uses the same words as the run itself.
 absl::Status WaitsForReducer(const PlanOptions& options, const std::vector<PeerLink>& peers) {
   std::vector<std::string> names;
   for (const PeerLink& peer : peers) names.push_back(peer.name);
@@ -177,14 +177,14 @@ void AddPlanVerb(CommandLine& command_line) {
   verb.Add("--topology", options->topology,
            "The network, a TOML file (tests/wan/README.md) [equal peers]")
       .File();
-  verb.Add("--peers", options->peers, "Without a topology: so many [the config's]")
+  verb.Add("--peers", options->peers, "Without a topology: how many peers [the config's]")
       .Range(1, 1000000);
-  verb.Add("--rate", options->rate, "Without a topology: of each peer's line, both ways");
-  verb.Add("--rtt", options->rtt, "Without a topology: between any two");
-  verb.Add("--parameters", options->parameters, "How many [the config's model's]")
+  verb.Add("--rate", options->rate, "Without a topology: rate of each peer's line, both ways");
+  verb.Add("--rtt", options->rtt, "Without a topology: round trip between any two");
+  verb.Add("--parameters", options->parameters, "Parameters of the model [the config's]")
       .Range(uint64_t{1}, uint64_t{1} << 42);
   verb.Add("--step-seconds", options->step_seconds,
-           "One inner step [the config's step_time; else no utilisation is told]")
+           "One inner step [the config's step_time; else no utilisation is printed]")
       .Positive();
   verb.Add("--utilisation", options->utilisation,
            "Share of the time that ought to be training [the config's, 0.95]")

@@ -1,4 +1,4 @@
-// `atoll peer receipt`: asks a coordinator for a receipt, or checks one without any.
+// `atoll peer receipt`: asks a coordinator for a receipt, or checks one without a coordinator.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@
 namespace atolld {
 namespace {
 
-// A receipt has some 600 bytes.
+// A receipt has about 600 bytes.
 constexpr uint64_t kLargestReceipt = uint64_t{64} << 10;
 
 struct ReceiptOptions {
@@ -57,7 +57,7 @@ struct ReceiptVerdict {
   bool known = false;
 };
 
-// The run's history key, as a replica in the folder has it.
+// Returns the run's history key from a replica in the folder.
 absl::StatusOr<std::string> KeyOfFolder(Files& files, const std::string& dir,
                                         const v1::Receipt& receipt) {
   ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, AbsoluteFolder(dir)));

@@ -1,5 +1,7 @@
 // `atoll run show|watch|diagnose|metrics|pause|resume|stop`, `atoll peer list|show|drain|evict`:
-// asked of a coordinator.
+// questions and orders to a coordinator.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -36,14 +38,15 @@ namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
 
-// How long the peers of a sealed run are waited for.
+// How long to wait for the peers of a sealed run.
 constexpr double kSettleSeconds = 30;
 
-// How often the folder of a run is asked while its coordinator does not answer.
+// How often the folder of a run is read while its coordinator does not answer.
 constexpr double kFolderLookSeconds = 2;
 
-// The coordinator's word; of a local run whose coordinator is gone, what its folder says, with
-// epoch 0. The rounds are a coordinator's by `from` and `limit` (AdminClient), a folder's all.
+// Returns the coordinator's status; for a local run whose coordinator has ended, the folder's, with
+// epoch 0. From a coordinator the rounds follow `from` and `limit` (AdminClient); a folder gives
+// all.
 absl::StatusOr<v1::RunStatus> HowItStands(const CoordinatorAddress& source, AdminClient& client,
                                           uint64_t from, uint32_t limit) {
   absl::StatusOr<v1::RunStatus> status = client.ShowRun(from, limit);
@@ -82,7 +85,7 @@ int DiagnoseRun(const AdminOptions& options) {
       DiagnosisJson, DiagnosisText);
 }
 
-// The rounds from `from` on, all of them, in as many answers as they take.
+// Returns all rounds from `from` on, in as many answers as they take.
 absl::StatusOr<std::vector<v1::RunStatus>> AllRounds(const CoordinatorAddress& source,
                                                      AdminClient& client, uint64_t from) {
   std::vector<v1::RunStatus> pages;
@@ -126,7 +129,7 @@ int Metrics(const AdminOptions& options) {
   return kDone;
 }
 
-// One line about what is so now.
+// Returns one line about the present state.
 std::vector<std::string> RunOrderText(const v1::RunStatus& status) {
   std::string line = absl::StrCat("run ", status.spec().run_id(), ": ", status.phase());
   if (status.stopping()) absl::StrAppend(&line, ", stopping");
@@ -153,7 +156,7 @@ int Stop(const AdminOptions& options) {
   return Order(options, [&](AdminClient& client) { return client.StopRun(options.reason); });
 }
 
-// Of a run that is over there is nothing to follow.
+// A run that is over cannot be followed.
 int ShowWhatIsOver(const v1::RunStatus& status, const AdminOptions& options) {
   if (!options.results.empty()) {
     return Report(absl::FailedPreconditionError(absl::StrCat(
@@ -175,12 +178,12 @@ class Watching {
     if (!options.json && terminal_.redraws) screen_ = std::make_unique<LiveScreen>(stdout);
   }
 
-  // Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for,
-  // but not for ever.
+  // Watches until the run is sealed or the user presses Ctrl-C; it waits for a coordinator that is
+  // away, but not for ever.
   int Watch() {
     double sealed_at = 0;
     while (!history_.sealed() || !Settled(sealed_at)) {
-      if (signals_.Wait(waker_, kTick)) return options_.results.empty() ? kDone : kFailed;
+      if (signals_->Wait(waker_, kTick)) return options_.results.empty() ? kDone : kFailed;
       const double now = MonotonicSeconds();
       if (history_.sealed() && sealed_at == 0) sealed_at = now;
       const std::string line = absence_.Take(watcher_.away(), now, absl::Now());
@@ -188,15 +191,18 @@ class Watching {
       for (const v1::RunStatus& status : watcher_.Take()) Show(status);
       if (const std::optional<v1::RunStatus> over = Over(now)) {
         screen_.reset();
+        signals_.reset();
         return ShowWhatIsOver(*over, options_);
       }
       if (const absl::Status away = absence_.GiveUp(now); !away.ok()) {
         screen_.reset();
+        signals_.reset();
         return Report(away);
       }
       if (screen_ != nullptr) Draw();
     }
     screen_.reset();
+    signals_.reset();
     const absl::Status left = LeaveResults();
     return left.ok() ? kDone : Report(left);
   }
@@ -232,20 +238,22 @@ class Watching {
     if (screen_ != nullptr) {
       screen_->PrintAbove(line);
     } else {
-      PrintLine(stderr, line);
+      signals_->Write(STDERR_FILENO, Printable(line) + "\n");
     }
   }
 
+  // A slow reader still gets every line; a signal does not wait for the reader.
   void Show(const v1::RunStatus& status) {
     history_.Take(status, MonotonicSeconds());
     if (options_.json) {
-      std::fputs(JsonLine(RunStatusJson(status)).c_str(), stdout);
-      std::fflush(stdout);
+      signals_->Write(STDOUT_FILENO, JsonLine(RunStatusJson(status)));
       return;
     }
     const std::vector<std::string> lines = plain_.Tell(history_, status);
     if (screen_ == nullptr) {
-      PrintLines(lines);
+      std::string text;
+      for (const std::string& line : lines) absl::StrAppend(&text, Printable(line), "\n");
+      signals_->Write(STDOUT_FILENO, text);
     } else {
       for (const std::string& event : NotableEvents(status)) screen_->PrintAbove(event);
     }
@@ -271,7 +279,8 @@ class Watching {
 
   const AdminOptions& options_;
   const Terminal terminal_ = TerminalOf(stdout);
-  SignalWaiter signals_;  // before anything that makes threads
+  // Made before any thread. Once it is reset, signals have their usual effect.
+  std::optional<SignalWaiter> signals_{std::in_place};
   Waker waker_;
   RunHistory history_;
   PlainLines plain_;
@@ -327,7 +336,7 @@ namespace {
 
 using LedgerRows = std::vector<LedgerRow>;
 
-// Where a folder tells how the run stands, and from a coordinator of before, there are no accounts.
+// A folder's status and an older coordinator give no accounts.
 absl::StatusOr<LedgerRows> AskForLedger(const AdminOptions& options, AdminClient& client) {
   ASSIGN_OR_RETURN(const v1::RunStatus status, HowItStands(options.source, client, 0, 1));
   std::vector<v1::Account> accounts;
@@ -363,7 +372,7 @@ int ShowPeer(const AdminOptions& options) {
       PeerJson, PeerText);
 }
 
-// What was done, and what follows from it.
+// Returns what was done, and what follows from it.
 std::vector<std::string> PeerOrderText(const std::string& done, const v1::PeerStatus& peer) {
   std::vector<std::string> lines = {absl::StrCat("peer ", peer.member().peer(), " ", done)};
   if (!peer.notice().empty()) lines.push_back(peer.notice());

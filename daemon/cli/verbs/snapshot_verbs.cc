@@ -88,7 +88,7 @@ int ListSnapshots(const SnapshotOptions& options) {
   return kDone;
 }
 
-// One version, or all that are there.
+// Audits one version, or all that exist.
 absl::StatusOr<std::vector<SnapshotAudit>> Audit(Files& files, const SnapshotOptions& options) {
   ASSIGN_OR_RETURN(const std::string folder, FurthestReplica(files, AbsoluteFolder(options.dir)));
   std::vector<uint64_t> versions;
@@ -133,7 +133,7 @@ int VerifySnapshots(const SnapshotOptions& options) {
   return kDone;
 }
 
-// Before anything is written: how much it will be, and whether there is room.
+// Before anything is written, says how much it will be and checks whether there is room.
 absl::Status CheckRoomFor(const std::string& out, uint64_t bytes) {
   std::error_code error;
   const std::string parent = DirectoryOf(out);
@@ -144,7 +144,7 @@ absl::Status CheckRoomFor(const std::string& out, uint64_t bytes) {
                                                    space.available, " free"));
 }
 
-// The state, and the run's tokenizer where it has one: all that text is made of.
+// Saves the state and, if the run has one, its tokenizer: everything that generating text needs.
 absl::StatusOr<MaterializedSnapshot> SaveTo(Files& files, const std::string& replica,
                                             const std::string& out, uint64_t version) {
   ASSIGN_OR_RETURN(MaterializedSnapshot saved, SaveState(files, replica, out, version));
@@ -156,7 +156,7 @@ absl::StatusOr<MaterializedSnapshot> SaveTo(Files& files, const std::string& rep
   return saved;
 }
 
-// Beside, then renamed: the folder is there whole or not at all.
+// Writes beside the folder and then renames, so that the folder exists complete or not at all.
 absl::StatusOr<MaterializedSnapshot> SaveFolder(Files& files, const SnapshotOptions& options) {
   ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, AbsoluteFolder(options.dir)));
   const std::string out = AbsoluteFolder(options.out);

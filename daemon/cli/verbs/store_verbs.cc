@@ -32,7 +32,7 @@ struct MigrateOptions {
   bool json = false;
 };
 
-// Says on a terminal what is being done; elsewhere nothing.
+// Shows the step under way on a terminal; elsewhere it shows nothing.
 class MigrationProgress {
  public:
   MigrationProgress() : terminal_(TerminalOf(stderr).redraws) {}

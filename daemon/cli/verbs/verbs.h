@@ -1,12 +1,12 @@
-// The verbs of `atoll`, a function a group. Each binds its options to memory that lives as long as
-// the CommandLine.
+// The verbs of `atoll`. Each function adds a group of verbs, and keeps the variables of their
+// options in memory that lives as long as the CommandLine.
 #pragma once
 
 #include "daemon/cli/command_line.h"
 
 namespace atolld {
 
-// All of them.
+// Adds all verbs.
 void AddAllVerbs(CommandLine& command_line);
 
 void AddIdentityVerbs(CommandLine& command_line);  // identity issue

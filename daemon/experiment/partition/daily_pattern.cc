@@ -19,8 +19,8 @@ constexpr double kTwoPi = 6.28318530717958647692;
 
 using Session = std::pair<int64_t, int64_t>;  // from, to, in seconds
 
-// cos(2 pi turns) by its Taylor series within half a turn: the same bits everywhere, as
-// keyed_draws.h wants it.
+// Returns cos(2 pi turns) by its Taylor series within half a turn, which gives the same bits
+// everywhere, as keyed_draws.h requires.
 double CosineOfTurns(double turns) {
   const double within = turns - std::floor(turns + 0.5);  // in [-1/2, 1/2)
   const double square = within * within * kTwoPi * kTwoPi;
@@ -29,7 +29,7 @@ double CosineOfTurns(double turns) {
   return sum;
 }
 
-// Cut at the trace's end, in order, and those that touch joined.
+// Cuts the sessions at the trace's end, sorts them, and joins those that touch.
 std::vector<Session> WrapSessions(const std::vector<Session>& sessions, int64_t period) {
   std::vector<Session> cut;
   for (const auto& [from, to] : sessions) {

@@ -25,7 +25,7 @@ absl::StatusOr<LabelPattern> LabelPattern::Compile(const std::string& pattern) {
   pcre2_code* const code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
                                          pattern.size(), PCRE2_MULTILINE, &error, &at, nullptr);
   if (code == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("'", pattern, "' is no regular expression: ",
+    return absl::InvalidArgumentError(absl::StrCat("'", pattern, "' is not a regular expression: ",
                                                    PatternError(error), ", at character ", at + 1));
   }
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it matching is slower, no more
@@ -35,10 +35,9 @@ absl::StatusOr<LabelPattern> LabelPattern::Compile(const std::string& pattern) {
   uint32_t groups = 0;
   pcre2_pattern_info(code, PCRE2_INFO_CAPTURECOUNT, &groups);
   if (groups != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", pattern, "' has ", groups,
-                     " groups, and the label is the text of the one that it must have; write (?:) "
-                     "for parentheses that are none"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", pattern, "' has ", groups,
+        " groups; it must have one, whose text is the label; write (?:) for other parentheses"));
   }
   return compiled;
 }

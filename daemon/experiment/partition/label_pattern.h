@@ -1,8 +1,9 @@
-// A label found in a sample by a regular expression with one group: the group's text at the first
-// place where the expression fits.
+// Finds the label of a sample by a regular expression with one group: the label is the text of the
+// group at the first match.
 //
-// PCRE2 over bytes; '^' and '$' are line ends, since a sample may have several lines. A pattern
-// that needs too long on a sample is an error, and no endless loop. One thread.
+// The expression is one of PCRE2 and is matched over bytes. '^' and '$' match at line ends, because
+// a sample may have several lines. If a pattern takes too long on a sample, Find fails. Used by one
+// thread.
 #pragma once
 
 #include <string>
@@ -14,14 +15,16 @@ namespace atolld {
 
 class LabelPattern {
  public:
-  // INVALID_ARGUMENT: it is no regular expression, and where, or has not one group.
+  // Fails with INVALID_ARGUMENT if the pattern is not a regular expression, in which case the
+  // message says where, or does not have exactly one group.
   static absl::StatusOr<LabelPattern> Compile(const std::string& pattern);
 
   LabelPattern(LabelPattern&& other) noexcept;
   LabelPattern& operator=(LabelPattern&& other) = delete;
   ~LabelPattern();
 
-  // Empty where it fits nowhere. Borrows from `text`.
+  // Returns the label, or an empty text if the pattern does not match. The result points into
+  // `text`.
   absl::StatusOr<absl::string_view> Find(absl::string_view text) const;
 
  private:

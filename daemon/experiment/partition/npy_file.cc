@@ -26,10 +26,10 @@ uint64_t LittleEndian(absl::string_view bytes) {
 }
 
 absl::Status NotNpy(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("it is no .npy file: ", what));
+  return absl::InvalidArgumentError(absl::StrCat("it is not a .npy file: ", what));
 }
 
-// What stands after "'key':" in the header; empty without it.
+// Returns the text after "'key':" in the header; empty without it.
 absl::string_view ValueOf(absl::string_view header, absl::string_view key) {
   const std::string quoted = absl::StrCat("'", key, "':");
   const size_t at = header.find(quoted);
@@ -61,7 +61,8 @@ uint64_t NpyHeader::row_bytes() const {
 }
 
 absl::StatusOr<NpyHeader> ReadNpyHeader(absl::string_view file) {
-  if (!absl::StartsWith(file, kNpyMagic) || file.size() < 12) return NotNpy("it begins otherwise");
+  if (!absl::StartsWith(file, kNpyMagic) || file.size() < 12)
+    return NotNpy("its first bytes are not those of one");
   const size_t counted = file[6] == 1 ? 2 : 4;
   const uint64_t length = LittleEndian(file.substr(8, counted));
   NpyHeader header;
@@ -76,14 +77,14 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(absl::string_view file) {
   const size_t end = type.find('\'', 1);
   if (!absl::StartsWith(type, "'") || end == absl::string_view::npos || end < 4) {
     return absl::InvalidArgumentError(
-        absl::StrCat("its elements are of no simple type: ", OneLine(type, kShownOfHeader)));
+        absl::StrCat("its elements are not of a simple type: ", OneLine(type, kShownOfHeader)));
   }
   header.type = std::string(type.substr(1, end - 1));
   if (!absl::SimpleAtoi(header.type.substr(2), &header.width) || header.width == 0 ||
       header.width > kLargestWidth || header.type[1] == 'U') {
     return absl::InvalidArgumentError(absl::StrCat("its elements are of the type ",
                                                    OneLine(header.type, kShownOfHeader),
-                                                   ", which is of no numbers"));
+                                                   ", which is not a type of numbers"));
   }
   const absl::Status shape = ReadShape(ValueOf(text, "shape"), &header);
   if (!shape.ok()) return shape;

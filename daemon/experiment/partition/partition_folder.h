@@ -1,13 +1,15 @@
-// A partition as files: a folder with one file a party in the data's own form, the share that all
-// evaluate on, and partition.json, which says what lies there and what it was made of.
+// Writes a partition to a folder: one file for each party, in the form of the data; a file with the
+// data on which all parties evaluate; and partition.json, which lists the files, the settings and
+// the digest of the data.
 //
 //   DIR/party-0001.txt ...    or .jsonl, or folders with features.npy and labels.npy
-//   DIR/validation.txt        likewise
+//   DIR/validation.txt        the data on which all evaluate, in the same form
 //   DIR/partition.json
 //
-// Law: DIR holds a whole partition or none. It is made beside DIR and renamed, and partition.json
-// is written last. Made again of the same data with the same settings it is found done; of others,
-// it is replaced. What DIR holds beside a partition is never removed. Blocking.
+// Law: DIR holds a whole partition or none. The partition is made beside DIR and renamed, and
+// partition.json is written last. If DIR already holds a partition of the same data with the same
+// settings, it is not made again; a different partition is replaced. Other files in DIR are never
+// removed. The functions block.
 #pragma once
 
 #include <string>
@@ -21,14 +23,15 @@ namespace atolld {
 
 inline constexpr char kPartitionFile[] = "partition.json";
 
-// Reads and deals, and writes nothing.
+// Reads the data and partitions them, without writing anything.
 absl::StatusOr<PartitionReport> ShowPartition(Files& files, const PartitionSettings& settings);
 
-// FAILED_PRECONDITION: `folder`, an absolute path, holds something else than a partition.
+// Writes the partition to `folder`, an absolute path, unless it is there already. Fails with
+// FAILED_PRECONDITION if `folder` holds something other than a partition.
 absl::StatusOr<PartitionReport> WritePartition(Files& files, const PartitionSettings& settings,
                                                const std::string& folder);
 
-// The same with this machine's files.
+// The same two functions with the files of this machine.
 absl::StatusOr<PartitionReport> ShowPartition(const PartitionSettings& settings);
 absl::StatusOr<PartitionReport> WritePartition(const PartitionSettings& settings,
                                                const std::string& folder);

@@ -24,7 +24,7 @@ constexpr size_t kStripColumns = 200;
 constexpr size_t kHistogramBins = 40;
 constexpr size_t kLongestName = 18;
 
-// Okabe and Ito's colours, which colour-blind readers tell apart, with two greys' neighbours added.
+// Okabe and Ito's colours, which colour-blind readers can tell apart, together with two greys.
 constexpr char kStyle[] = R"(<style>
 svg { background: #fff; font: 12px sans-serif; }
 text { fill: #222; } .axis { stroke: #999; } .small { font-size: 11px; fill: #555; }
@@ -65,7 +65,7 @@ std::string Words(double x, double y, absl::string_view attributes, absl::string
                          EscapeXml(text));
 }
 
-// The labels with most samples, the most common first.
+// Returns the labels with most samples, the most common first.
 std::vector<uint32_t> CommonLabels(const PartitionReport& report, size_t most) {
   std::vector<uint32_t> labels;
   for (uint32_t i = 0; i < report.label_counts.size(); ++i) {

@@ -1,8 +1,10 @@
-// A partition as a picture: one SVG that needs nothing else, light or dark as its reader prefers.
+// Draws a partition as a picture: one self-contained SVG, in light or dark colours as the viewer
+// prefers.
 //
-// Up to 60 parties are bars, coloured by label. More are a histogram of sizes and, below it, a
-// strip: parties by size from left to right, labels from top to bottom, the darker the larger a
-// label's share in those parties. Pure.
+// Up to kMostBars parties are shown as bars that are coloured by label. More parties are shown as a
+// histogram of their sizes and, below it, a strip with the parties, ordered by size, from left to
+// right and the labels from top to bottom; a field is darker if the label has a larger share of the
+// parties' samples. Pure. May be called from any thread.
 #pragma once
 
 #include <string>

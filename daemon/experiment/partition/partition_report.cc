@@ -89,6 +89,7 @@ PartitionReport DescribePartition(const PartitionSettings& settings, const Sampl
   report.label_counts.resize(set.labels.size());
   report.data = ToHex(set.digest);
   report.samples = set.samples.size();
+  report.unlabelled = set.unlabelled;
   report.draws = assignment.draws;
   report.left_over = assignment.left_over;
   for (size_t i = 0; i < assignment.parties.size(); ++i) {
@@ -117,6 +118,7 @@ nlohmann::ordered_json PartitionJson(const PartitionReport& report, size_t most_
   }
   json["data"] = report.data;
   json["samples"] = report.samples;
+  json["unlabelled"] = report.unlabelled;
   if (report.settings.scheme == "dirichlet") json["draws"] = report.draws;
   json["smallest"] = report.smallest;
   json["median"] = report.median;

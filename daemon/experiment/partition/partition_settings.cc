@@ -62,7 +62,7 @@ absl::Status AssignAt(const FieldValue& value, absl::string_view name, const Sec
   return status.ok() ? status : Annotate(status, said.place);
 }
 
-// Of a section that others own too: these keys alone are read.
+// Reads only these keys, because the section has other owners too.
 absl::Status AssignSome(const FileSection& section, const std::string& name,
                         const std::vector<PartitionKey>& keys) {
   for (const PartitionKey& key : keys) {
@@ -77,7 +77,7 @@ bool IsOneOf(const std::string& name, const std::vector<std::string>& names) {
   return absl::c_linear_search(names, name);
 }
 
-// Which schemes a key belongs to; empty: to all.
+// Returns the schemes that a key belongs to; empty if it belongs to all.
 std::vector<std::string> SchemesOf(const std::string& key) {
   if (key == "alpha") return {"dirichlet", "inner_dirichlet"};
   if (key == "balance") return {"dirichlet"};

@@ -14,8 +14,8 @@
 namespace atolld {
 namespace {
 
-// Dirichlet is drawn again while a party has too few: as often as seconds allow, ten times at
-// least, as flwr-datasets does, and a thousand at most.
+// Dirichlet is drawn again while a party has too few samples: as often as takes seconds, at least
+// ten times, as flwr-datasets does, and at most a thousand times.
 constexpr uint64_t kSharesToDraw = 20000000;
 constexpr uint64_t kFewestDraws = 10;
 constexpr uint64_t kMostDraws = 1000;

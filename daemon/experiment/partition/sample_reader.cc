@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -28,8 +29,8 @@ constexpr uint64_t kLargestData = uint64_t{1} << 34;  // all of it is held in me
 constexpr int kDeepestFolder = 64;                    // a loop of links ends there
 constexpr size_t kLongestLabel = 200;
 
-// GCIDE and its ancestor, Webster's of 1913, name an entry's subject in parentheses, most often
-// shortened: "(Bot.)", "(Law)".
+// GCIDE and its ancestor, Webster's of 1913, give an entry's subject in parentheses, usually
+// abbreviated: "(Bot.)", "(Law)".
 constexpr char kSubjectPattern[] = R"(\(([A-Z][a-z]+\.?(?: & [A-Z][a-z]+\.?)?)\))";
 
 absl::Status FindFiles(Files& files, const std::string& path, int depth,
@@ -51,13 +52,13 @@ absl::Status FindFiles(Files& files, const std::string& path, int depth,
 
 bool IsBlank(absl::string_view line) { return absl::StripAsciiWhitespace(line).empty(); }
 
-// The first line of `text` with its end.
+// Returns the first line of `text` with its line end.
 absl::string_view FirstLine(absl::string_view text) {
   const size_t end = text.find('\n');
   return end == absl::string_view::npos ? text : text.substr(0, end + 1);
 }
 
-// NAME of a line "NAME:"; empty if it is none.
+// Returns NAME of a line "NAME:"; empty for any other line.
 absl::string_view SpeakerOf(absl::string_view line) {
   absl::string_view name = absl::StripAsciiWhitespace(line);
   if (!absl::ConsumeSuffix(&name, ":") || name.size() > kLongestLabel) return "";
@@ -67,7 +68,7 @@ absl::string_view SpeakerOf(absl::string_view line) {
 // -----------------------------------------------------------------------------------------------
 // Labels
 
-// Numbers labels in the order in which they come, and at last puts them in order.
+// Numbers labels in the order in which they come, and finally sorts them.
 class LabelBook {
  public:
   uint32_t Of(absl::string_view label) {
@@ -132,7 +133,9 @@ class SampleReader {
     } else {
       RETURN_IF_ERROR(ReadTexts());
     }
+    RETURN_IF_ERROR(CheckLabels());
     if (left_out_ > 0) set_.left_over.push_back({"they have no label", left_out_});
+    set_.unlabelled = unlabelled_;
     if (set_.samples.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(settings_.path, ": holds no sample"));
     }
@@ -174,6 +177,21 @@ class SampleReader {
     }
     set_.digest = digest.Finish();
     return absl::OkStatus();
+  }
+
+  // A label that no sample has is a misspelt one.
+  absl::Status CheckLabels() const {
+    const uint64_t none = unlabelled_ + left_out_;
+    if (none == 0 || none < set_.samples.size() + left_out_) return absl::OkStatus();
+    if (key_path_.empty() || !settings_.label_pattern.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          settings_.path, ": none of its ", Counted(none, "sample"), " has a label as [partition] ",
+          settings_.label_pattern.empty() ? "label" : "label_pattern", " asks for it"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        settings_.path, ": none of its ", Counted(none, "record"), " has the field '",
+        settings_.label, "' that [partition] label names",
+        Suggestion(settings_.label, std::vector<std::string>(fields_.begin(), fields_.end()))));
   }
 
   absl::Status TooLarge() const {
@@ -280,7 +298,7 @@ class SampleReader {
       ++number;
       if (IsBlank(line)) continue;
       const nlohmann::json record = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-      if (record.is_discarded()) return At(file_, number, "is no line of JSON");
+      if (record.is_discarded()) return At(file_, number, "is not a line of JSON");
       const nlohmann::json* const text = FieldOf(record, text_path_);
       if (text == nullptr || !text->is_string()) {
         return At(file_, number, absl::StrCat("has no text under '", settings_.field, "'"));
@@ -292,6 +310,9 @@ class SampleReader {
         if (!found.ok()) return At(file_, number, found.status().message());
         label = std::string(*found);
       } else if (!key_path_.empty()) {
+        if (fields_.empty() && record.is_object()) {
+          for (const auto& [field, value] : record.items()) fields_.insert(field);
+        }
         const nlohmann::json* const value = FieldOf(record, key_path_);
         if (value != nullptr && !value->is_null()) {
           label = value->is_string() ? value->get<std::string>() : value->dump();
@@ -331,6 +352,7 @@ class SampleReader {
       ++left_out_;
       return absl::OkStatus();
     }
+    if (wanted && !labelled) ++unlabelled_;
     if (settings_.scheme == "continuous") {
       if (!absl::SimpleAtod(name, &sample.number) || !std::isfinite(sample.number)) {
         return absl::InvalidArgumentError(
@@ -386,6 +408,8 @@ class SampleReader {
   std::vector<std::string> key_path_, text_path_;
   std::string file_;  // being read
   LabelBook book_;
+  std::set<std::string> fields_;  // of the first record
+  uint64_t unlabelled_ = 0;       // that were asked for a label and are kept without one
   uint64_t left_out_ = 0;
   SampleSet set_;
 };

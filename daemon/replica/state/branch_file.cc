@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kRuleWithoutBuffers[] = "average";
 
-// What headers up to a version say of the data.
+// What the headers up to a version say about the data.
 struct Spent {
   uint64_t tokens = 0;
   uint64_t next_sample = 0;
@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<v1::EntryHeader>> HeadersOf(Files& files, const std::
   return headers;
 }
 
-// The state's description as that of a version 0, with its lineage.
+// Returns the state's description as that of a version 0, with its lineage.
 v1::SnapshotInfo AsBranch(const v1::SnapshotInfo& state, const v1::Lineage& lineage) {
   v1::SnapshotInfo info = state;
   info.set_version(0);
@@ -139,7 +139,8 @@ absl::Status CheckIsBranch(const v1::SnapshotInfo& info, const std::string& path
                                           ", and no branch of it; `atoll run branch` makes one"));
 }
 
-// The file's lineage and the run's: the run may leave buffers behind, and has its own corpus.
+// Returns true if the file's lineage and the run's agree; the run may leave buffers out, and has
+// its own corpus.
 bool IsSameLineage(const v1::Lineage& file, v1::Lineage run) {
   run.set_next_sample(file.next_sample());
   if (file.buffers() && !run.buffers()) run.set_buffers(true);
@@ -147,7 +148,7 @@ bool IsSameLineage(const v1::Lineage& file, v1::Lineage run) {
   return file.SerializeAsString() == run.SerializeAsString();
 }
 
-// Leaves of a buffer of zeros.
+// Sets the leaves of a buffer of zeros.
 void SetZeroLeaves(uint64_t elements, v1::SnapshotBuffer* buffer) {
   const std::vector<uint8_t> zeros(kBlockBytes, 0);
   const std::string whole = ToBytes(Sha256(zeros));
@@ -161,7 +162,7 @@ void SetZeroLeaves(uint64_t elements, v1::SnapshotBuffer* buffer) {
   }
 }
 
-// Version 0 of `genesis`, whose state digest is set here.
+// Returns the description of version 0 of `genesis`, and sets its state digest.
 absl::StatusOr<v1::SnapshotInfo> DescribeInitial(const v1::SnapshotInfo& branch,
                                                  const v1::Genesis& genesis) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, StateBuffers(genesis.spec()));

@@ -1,16 +1,17 @@
-// Where a replica's files lie under its directory.
+// The paths of a replica's files under its directory.
 //
-//   genesis                          what the run is, in one record
-//   seal                             how it ended, in one record
-//   log/headers                      one record a committed entry, oldest first
+//   genesis                          the definition of the run, in one record
+//   seal                             the end of the run, in one record
+//   log/headers                      one record for each committed entry, oldest first
 //   log/NNNNNNNNNNNN.payload         the payload of entry N (the newest may be prepared only)
 //   snapshots/NNNNNNNNNNNN           the whole state of version N
-//   snapshots/NNNNNNNNNNNN.corrupt   one that could not be read, put aside
-//   fetch/                           a snapshot that is on its way here
+//   snapshots/NNNNNNNNNNNN.corrupt   a snapshot that could not be read and was set aside
+//   fetch/                           a snapshot that is being fetched
 //   files/ROLE/NAME                  the run's small files (RunSpec.files), for its worker and for
 //                                    peers that lack them
 //
-// Any thread. Paths are pure functions; what lists, removes or renames files blocks.
+// All functions may be called from any thread. Those that return paths are pure; those that list,
+// remove or rename files block.
 #pragma once
 
 #include <cstdint>
@@ -35,29 +36,34 @@ std::string SnapshotsDirectory(const std::string& dir);
 std::string SnapshotPath(const std::string& dir, uint64_t version);
 std::string DamagedSnapshotPath(const std::string& dir, uint64_t version);
 std::string FetchDirectory(const std::string& dir);
-std::string RunFilePath(const std::string& dir, const v1::RunFile& file);  // it is checked
+// Returns the path of one of the run's small files. `file` must have been checked.
+std::string RunFilePath(const std::string& dir, const v1::RunFile& file);
 
-// The directory that a path's name stands in.
+// Returns the directory that contains a path.
 std::string DirectoryOf(const std::string& path);
 
-// The versions whose payloads or snapshots are there, ascending. Other names are passed over; a
-// directory that does not exist holds none.
+// These functions return the versions of the payloads or snapshots in the directory, in ascending
+// order. Other names are ignored; a directory that does not exist counts as empty.
 absl::StatusOr<std::vector<uint64_t>> ListPayloads(Files& files, const std::string& dir);
 absl::StatusOr<std::vector<uint64_t>> ListSnapshots(Files& files, const std::string& dir);
 absl::StatusOr<std::vector<uint64_t>> ListDamagedSnapshots(Files& files, const std::string& dir);
 
-// Removes what a crash left half written in `directory`: names that end in ".tmp".
+// Removes the files in `directory` that a crash left half written, which are those whose names end
+// in ".tmp".
 absl::Status RemoveTemporaries(Files& files, const std::string& directory);
 
-// Removes a replica: the genesis first, so that what a crash leaves of the rest is no replica.
+// Removes a replica. The genesis is removed first, so that files which remain after a crash do not
+// count as a replica.
 absl::Status RemoveReplica(Files& files, const std::string& dir);
 
-// What a repair puts out of the way, so that Replica::Open does not find it again. Nothing of it is
-// lost: names get ".corrupt" at their end. Nobody else may use the directory meanwhile.
+// The following functions set files aside for a repair, so that Replica::Open does not find them
+// again. They lose no data: they only append ".corrupt" to the names. No other code may use the
+// directory meanwhile.
 //
-// Snapshots newer than `version`: what they led to was wrong.
+// Sets aside the snapshots newer than `version`, which led to a wrong state.
 absl::Status SetSnapshotsAside(Files& files, const std::string& dir, uint64_t version);
-// The whole log: the replica goes on from its newest snapshot and fetches what came after.
+// Sets aside the whole log. The replica then continues from its newest snapshot and fetches the
+// later entries.
 absl::Status SetLogAside(Files& files, const std::string& dir);
 
 }  // namespace atolld

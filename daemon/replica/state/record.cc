@@ -25,8 +25,8 @@ bool AllZero(absl::Span<const uint8_t> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
 }
 
-// Whether a sector of the file between `begin` and `end` is all zeros: space that was given to the
-// file and never written.
+// Returns true if a sector of the file between `begin` and `end` is all zeros, which is space that
+// was allocated to the file and never written.
 absl::StatusOr<bool> HasUnwrittenSector(const ReadableFile& file, uint64_t begin, uint64_t end) {
   std::vector<uint8_t> sector(kSectorBytes);
   while (begin < end) {
@@ -40,7 +40,8 @@ absl::StatusOr<bool> HasUnwrittenSector(const ReadableFile& file, uint64_t begin
   return false;
 }
 
-// `why` if the bytes were written and changed since; a torn record if they never were.
+// Returns `why` if the bytes were written and have changed since, or a torn record if they were
+// never written.
 absl::StatusOr<Record> TornOrCorrupt(const ReadableFile& file, uint64_t begin, uint64_t end,
                                      absl::string_view why) {
   ASSIGN_OR_RETURN(const bool unwritten, HasUnwrittenSector(file, begin, end));

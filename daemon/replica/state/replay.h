@@ -1,9 +1,9 @@
-// LogReplay: a log on disk, replayed entry by entry from one of its snapshots, with everything
-// checked that can be.
+// LogReplay: replays a log on disk entry by entry from one of the replica's snapshots, and makes
+// all possible checks.
 //
-// Only reads, so it may run beside a live replica: what it needs may then be dropped under it
-// (DATA_LOSS; begin again from a newer snapshot). It holds a whole state in memory. One thread at a
-// time, blocking.
+// It only reads, so it may run beside a live replica. The replica may then drop files that
+// LogReplay needs; this gives DATA_LOSS, and the caller should begin again from a newer snapshot.
+// LogReplay holds a whole state in memory. Its calls block. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,36 +24,39 @@
 
 namespace atolld {
 
-// The genesis of the replica under `dir`. DATA_LOSS: it is not sound.
+// Reads the genesis of the replica under `dir`. Fails with DATA_LOSS if it is not sound.
 absl::StatusOr<v1::Genesis> ReadGenesis(Files& files, const std::string& dir);
 
-// "entry 12: PATH: what": a fault of what lies on disk. A `what` that begins with the same "entry
-// 12: " does not say it twice.
+// Returns the error "entry 12: PATH: what" for a fault of the files on disk. If `what` already
+// begins with "entry 12: ", this prefix is not repeated.
 absl::Status EntryFault(uint64_t version, absl::string_view path, absl::string_view what);
 
 struct ReplayedEntry {
   v1::EntryHeader header;
   uint64_t payload_bytes = 0;
-  Digest state_digest;             // after it
-  std::optional<Digest> expected;  // what the next header says of it, where that is here
+  Digest state_digest;  // The digest of the state after the entry.
+  // The state digest in the next header; nullopt if there is no such header.
+  std::optional<Digest> expected;
 };
 
 class LogReplay {
  public:
-  // Takes the state of `base` over, every block checked. DATA_LOSS names the file: the base is of
-  // another run or broken, or the log does not lead on from it.
+  // Loads the state of the snapshot `base` and checks every block. Fails with DATA_LOSS if the
+  // snapshot belongs to another run or is broken, or if the log does not continue from it; the
+  // message names the file.
   static absl::StatusOr<std::unique_ptr<LogReplay>> Open(Files& files, const std::string& dir,
                                                          std::unique_ptr<SnapshotReader> base);
 
   const v1::Genesis& genesis() const { return genesis_; }
   const LogReader& log() const { return *log_; }
   uint64_t version() const { return memory_.version(); }
-  uint64_t last_version() const { return last_; }  // of the log
+  uint64_t last_version() const { return last_; }  // The last version of the log.
   const Digest& state_digest() const { return state_digest_; }
   const Digest& header_digest() const { return header_digest_; }
 
-  // Steps by entry version() + 1, which must be in the log: its chain, its payload, and that it
-  // builds on the state which was replayed. DATA_LOSS names entry and file.
+  // Steps by entry version() + 1, which must be in the log. Checks the entry's place in the chain,
+  // its payload, and that its header names the replayed state. Fails with DATA_LOSS if a check
+  // fails; the message names the entry and the file.
   absl::StatusOr<ReplayedEntry> Next();
 
  private:

@@ -34,14 +34,14 @@ absl::Status CheckFinite(const v1::Manifest& manifest, absl::Span<const float> t
       absl::StrCat("tensor ", name, ": value ", bad, " of the flat vector is not finite"));
 }
 
-// What was read back does not fit what this same replica once checked: whatever the check, the disk
-// is at fault.
+// Makes an error DATA_LOSS: data that was read back does not fit what this replica once checked, so
+// the disk is at fault, whatever the check.
 absl::Status AsDataLoss(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
   return absl::DataLossError(absl::StrCat(context, ": ", status.message()));
 }
 
-// Fills the memory from one snapshot. DATA_LOSS: try an older one.
+// Fills the memory from one snapshot. After DATA_LOSS an older one may be tried.
 absl::StatusOr<v1::SnapshotInfo> LoadSnapshot(Files& files, const std::string& path,
                                               uint64_t version, const v1::Genesis& genesis,
                                               StateMemory* memory) {
@@ -57,8 +57,8 @@ absl::StatusOr<v1::SnapshotInfo> LoadSnapshot(Files& files, const std::string& p
   return info;
 }
 
-// Removes the snapshots from which the log does not lead on: left from before a newer one was
-// fetched.
+// Removes the snapshots from which the log does not continue; they are left from before a newer one
+// was fetched.
 absl::Status RemoveUnlinkedSnapshots(Files& files, const std::string& dir, uint64_t loaded,
                                      const LogReader& log) {
   const uint64_t oldest = log.empty() ? loaded : log.first_version() - 1;
@@ -76,7 +76,7 @@ absl::Status RemoveUnlinkedSnapshots(Files& files, const std::string& dir, uint6
 
 }  // namespace
 
-// What a Replica holds in memory.
+// The data that a Replica holds in memory.
 struct Replica::State {
   class Opening;
 
@@ -131,8 +131,8 @@ void Replica::State::Apply(const EntryStep& step, const v1::EntryHeader& next,
   prepared = SharedBytes();
 }
 
-// From what lies on disk, after any crash, to the newest durable version: step by step, on the
-// state that is being made.
+// Brings the state from the files on disk, after any crash, to the newest durable version, step by
+// step.
 class Replica::State::Opening {
  public:
   explicit Opening(State* state) : state_(*state) {}

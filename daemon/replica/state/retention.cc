@@ -9,21 +9,21 @@
 namespace atolld {
 namespace {
 
-// How long a pass rests after a slice, in slices: what is left of a processor's time for the worker
-// and the exchange.
+// How long a pass rests after a slice, in multiples of the slice's time. The rests leave a
+// processor's time to the worker and the exchange.
 constexpr int kRest = 3;
 constexpr int kRestWhileBusy = 15;
 
-// A slice is over in far less than a second; one that has taken longer was held up, by the disk or
-// because this process was stopped, and says nothing of the work that it was.
+// A slice takes far less than a second. One that has taken longer was held up, by the disk or
+// because this process was stopped, and says nothing about its work.
 constexpr absl::Duration kLongestRest = absl::Seconds(10);
 
-// A pass is tried again after at most so many versions, or at the same one after this times
-// those versions.
+// A failed pass is tried again after at most kLongestWait versions. If no version follows, it is
+// tried again after kPauseOfVersion for each version that it would have waited for.
 constexpr uint64_t kLongestWait = 64;
 constexpr absl::Duration kPauseOfVersion = absl::Seconds(5);
 
-// 1, 2, 4 ... after so many failures before this one.
+// Returns 1, 2, 4 ... versions after 0, 1, 2 ... earlier failures.
 uint64_t VersionsToWait(uint64_t failures) {
   return std::min(kLongestWait, uint64_t{1} << std::min<uint64_t>(failures, 6));
 }

@@ -1,10 +1,11 @@
-// Retention: keeps log and snapshots of a peer's replica within its policy, while the peer goes on.
+// Retention: keeps the log and snapshots of a peer's replica within its policy while the peer
+// continues.
 //
-// Laws: one pass at a time, in slices on the pool, so that no pool thread is held for long; between
-// slices it rests, so that a snapshot takes a bounded share of one processor: a quarter, a
-// sixteenth while the peer exchanges; it does not rest while its limit is passed, nor while its
-// owner waits for it. A pass that failed is tried again after 1, 2, 4 ... further versions, or when
-// its owner says so. Loop thread.
+// Laws: one pass runs at a time, in slices on the pool, so that no pool thread is held for long.
+// Between slices the pass rests, so that it takes a bounded share of one processor: a quarter, or a
+// sixteenth while the peer exchanges. It does not rest while the byte limit is exceeded or while
+// its owner waits for it. A failed pass is tried again after 1, 2, 4 ... further versions, or when
+// the owner calls TryAgain. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -23,40 +24,42 @@ namespace atolld {
 class Retention {
  public:
   struct Events {
-    // A pass is over, well or not; what it found to be wrong has been written to the log. The owner
-    // then compacts the log (Replica::CompactLog with `header_allowance`). DATA_LOSS: no snapshot
-    // can be made from the disk any more: the owner saves the live state (Replica::SaveState) once
-    // that is confirmed, or once a second try has failed. ABORTED: disk and memory disagree, and it
-    // is not known yet which of them is right.
+    // Called when a pass has ended, successfully or not, and the faults that it found were logged.
+    // The owner must then compact the log (Replica::CompactLog with `header_allowance`). DATA_LOSS
+    // means that no snapshot can be made from the disk any more: the owner must save the state in
+    // memory (Replica::SaveState) once that state is confirmed, or once a second try has failed.
+    // ABORTED means that the disk and the memory lead to different states, and it is not known yet
+    // which one is right.
     std::function<void(const absl::Status& status, const RetentionReport& report,
                        uint64_t header_allowance)>
         on_pass;
   };
 
   Retention(Env env, std::string dir, const RetentionPolicy& policy, Events events);
-  ~Retention();  // a slice that runs is finished by the pool; nothing follows it
+  ~Retention();  // The pool finishes a running slice, and no event is called.
 
-  // The replica stands at `version`, its state has the digest `state`. Begins a pass, after the one
-  // that is under way.
+  // Called when the replica is at `version` and its state has the digest `state`. Begins a pass
+  // when the pass under way, if any, has ended.
   void Advance(uint64_t version, const Digest& state);
 
-  // Whether the peer's own exchange is under way.
+  // Tells whether the peer's own exchange is under way.
   void SetBusy(bool busy) { busy_ = busy; }
 
   bool idle() const { return pass_ == nullptr; }
 
-  // Whether the last pass failed, and how long its owner waits for a further version before it
-  // calls TryAgain and Advance: a disk can be read again, or has room again, also while the run
-  // stands still.
+  // failing() returns true if the last pass failed. If no new version comes within RetryPause(),
+  // the owner should call TryAgain and Advance, because a disk may become readable, or have room
+  // again, while the run makes no progress.
   bool failing() const { return failures_ > 0; }
   absl::Duration RetryPause() const;
   void TryAgain() { not_before_ = 0; }
 
-  // The owner waits for the pass that is under way: it goes on at once, and no longer rests.
+  // Called when the owner waits for the pass under way. Continues the pass at once, without further
+  // rests.
   void Hurry();
 
-  // What the directory offered at the end of the last pass; the entries committed since are offered
-  // too.
+  // The directory's offer at the end of the last pass, and the entries that were committed since
+  // then.
   const v1::Offer& offer() const { return offer_; }
 
  private:
@@ -78,14 +81,15 @@ class Retention {
   const Events events_;
 
   bool busy_ = false;
-  bool hurry_ = false;                     // the pass that is under way
-  std::optional<Executor::TimerId> rest_;  // of it, between two slices
-  std::shared_ptr<RetentionPass> pass_;    // null: none is under way
-  uint64_t version_ = 0;                   // of the pass that is under way, or was last
+  bool hurry_ = false;                     // True if the pass under way must not rest.
+  std::optional<Executor::TimerId> rest_;  // The timer of the rest between two slices.
+  std::shared_ptr<RetentionPass> pass_;    // Null if no pass is under way.
+  uint64_t version_ = 0;  // The version of the pass under way, or of the last pass.
   std::optional<Standing> next_;
-  uint64_t failures_ = 0;  // in a row
+  uint64_t failures_ = 0;  // The number of failed passes in a row.
   uint64_t not_before_ = 0;
-  std::optional<uint64_t> in_doubt_;  // version at which the disk led to another state than memory
+  // The version at which the disk and the memory led to different states, if they did.
+  std::optional<uint64_t> in_doubt_;
   bool limit_told_ = false;
   v1::Offer offer_;
   CallbackGuard guard_;

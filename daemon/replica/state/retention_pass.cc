@@ -19,14 +19,14 @@
 namespace atolld {
 namespace {
 
-// Entries for which there must be room at any time: the one that takes it up, and two that come
+// The entries for which there must be room at any time: the one that fills it, and two that come
 // while a snapshot is made.
 constexpr uint64_t kEntriesMeanwhile = 3;
 
-// Entries that the smallest limit lets gather before they have to go into a snapshot.
+// The entries that may accumulate under the smallest limit before a snapshot must include them.
 constexpr uint64_t kLeastTail = 2;
 
-// With a limit, old headers get this share of it at most.
+// With a limit, old headers get at most this share of it.
 constexpr uint64_t kHeaderShare = 64;
 
 // A header may be longer than the newest one: another set of contributors, more exceptions.
@@ -53,7 +53,7 @@ uint64_t Sum(const std::map<uint64_t, uint64_t>& sizes) {
   return sum;
 }
 
-// What is left when everything before the snapshot `oldest` is gone.
+// Returns the bytes that are left when everything before the snapshot `oldest` is gone.
 uint64_t BytesFrom(uint64_t oldest, const StoredFiles& stored, const FileSizes& sizes,
                    uint64_t allowance) {
   // The file of headers is written anew beside itself.
@@ -66,7 +66,7 @@ uint64_t BytesFrom(uint64_t oldest, const StoredFiles& stored, const FileSizes& 
 }
 
 // Each entry of a tail holds a file open while the snapshot is made; a longer tail is taken in
-// several goes.
+// several steps.
 constexpr uint64_t kMaxTailEntries = 256;
 
 }  // namespace
@@ -189,7 +189,7 @@ absl::Status RetentionPass::Survey() {
   return Decide();
 }
 
-// Leaves those in stored_ that can be read, and opens the newest of them.
+// Keeps only the readable snapshots in stored_, and opens the newest of them.
 absl::Status RetentionPass::OpenSnapshots(absl::Status* fault) {
   std::map<uint64_t, absl::Status> unreadable;
   std::vector<uint64_t> versions;
@@ -295,7 +295,7 @@ absl::Status RetentionPass::CheckNewest() {
   return Decide();
 }
 
-// Out of the way under another name, for people to look at; not where its bytes are counted.
+// Renames a bad snapshot, so that an operator can examine it, or removes it if bytes are limited.
 absl::Status RetentionPass::PutAside(uint64_t version, const absl::Status& why) {
   report_.faults.push_back(why);
   const std::string path = SnapshotPath(dir_, version);
@@ -325,8 +325,8 @@ absl::Status RetentionPass::DropBefore(uint64_t oldest) {
   return absl::OkStatus();
 }
 
-// Whether Replica::Open would come to the committed version again; payloads are read when they go
-// into a snapshot.
+// Checks that Replica::Open would reach the committed version again; payloads are read only when a
+// snapshot includes them.
 absl::Status RetentionPass::CheckTail() const {
   const uint64_t newest = stored_.snapshots.rbegin()->first;
   ASSIGN_OR_RETURN(const LogReader log, LogReader::Open(files_, dir_, newest + 1));

@@ -1,13 +1,15 @@
-// How much of its past a replica keeps on disk (RetentionPolicy), what follows from it for a
-// directory as it is (PlanRetention), and one look at that directory which makes the snapshot that
-// is due and drops what the policy no longer keeps, in slices (RetentionPass).
+// Decides and carries out which log entries and snapshots of a replica stay on disk.
+// RetentionPolicy says how much is kept, PlanRetention derives from it what must be done in a
+// directory, and RetentionPass does that in slices: it makes the snapshot that is due and drops the
+// files that the policy no longer keeps.
 //
-// Laws: one snapshot that can be read, and the log after it, always stay. Nothing is dropped before
-// a newer snapshot was read or written whole in the same pass, so that every snapshot audits the
-// disk; a snapshot's removal is durable before its entries go. Bytes are counted for log and
-// snapshots together, and leave room for the snapshot that is made next beside the one that it is
-// made from. A pass reads only committed entries and does not touch live memory: it may run beside
-// the replica; one thread at a time, any thread, blocking for a slice. Planning is pure.
+// Laws: one readable snapshot, and the log after it, are always kept. Nothing is dropped before a
+// newer snapshot was completely read or written in the same pass, so each new snapshot also shows
+// that the disk can be read. The removal of a snapshot is durable before its entries are removed.
+// The byte limit is for the log and the snapshots together, and leaves room for the next snapshot
+// beside the one from which it is made. A pass reads only committed entries and does not touch the
+// state in memory, so it may run beside the replica. Used by one thread at a time; each call blocks
+// for a slice. PlanRetention is pure.
 #pragma once
 
 #include <cstdint>
@@ -28,86 +30,90 @@
 namespace atolld {
 
 struct RetentionPolicy {
-  uint32_t snapshot_every = 20;  // versions
-  uint32_t keep_snapshots = 2;   // the log reaches back to the oldest kept
-  uint64_t keep_bytes = 0;       // LeastKeepBytes if that is more; 0: no limit
-  // Of headers whose payloads are gone. They are the chain's history, which a coordinator that lost
-  // its own can adopt: a megabyte holds thousands.
+  uint32_t snapshot_every = 20;  // The number of versions between two snapshots.
+  // The number of kept snapshots. The log reaches back to the oldest of them.
+  uint32_t keep_snapshots = 2;
+  // The byte limit; 0 means no limit. If it is less than LeastKeepBytes, that is used.
+  uint64_t keep_bytes = 0;
+  // The limit for headers without payloads. A coordinator that has lost its history can adopt the
+  // history in these headers. A megabyte holds thousands of headers.
   uint64_t keep_header_bytes = uint64_t{64} << 20;
 };
 
-// What log and snapshots of a directory take.
+// The sizes of a directory's log and snapshots.
 struct StoredFiles {
-  std::map<uint64_t, uint64_t> snapshots;  // version: bytes
-  std::map<uint64_t, uint64_t> damaged;    // snapshots that were put aside
-  std::map<uint64_t, uint64_t> payloads;   // the newest may be prepared only
+  std::map<uint64_t, uint64_t> snapshots;  // The size of each snapshot in bytes, by version.
+  std::map<uint64_t, uint64_t> damaged;    // The sizes of snapshots that were set aside.
+  std::map<uint64_t, uint64_t> payloads;  // The sizes of payloads. The newest may be prepared only.
   uint64_t header_bytes = 0;
   uint64_t total() const;
 };
 
-// Files that are dropped meanwhile are passed over.
+// Measures the files in a directory. Ignores files that are dropped meanwhile.
 absl::StatusOr<StoredFiles> MeasureFiles(Files& files, const std::string& dir);
 
-// What the files of a run take at most, judged by its newest snapshot.
+// The largest sizes of a run's files, estimated from its newest snapshot.
 struct FileSizes {
   uint64_t snapshot = 0;
-  uint64_t stage = 0;   // beside a snapshot while it is made
-  uint64_t header = 0;  // of one entry, in the log
-  uint64_t entry = 0;   // payload and header
+  uint64_t stage = 0;   // The temporary files beside a snapshot that is being made.
+  uint64_t header = 0;  // The header of one entry in the log.
+  uint64_t entry = 0;   // An entry's payload and header together.
 };
 
 FileSizes SizesOf(const v1::SnapshotInfo& newest, uint64_t snapshot_bytes);
 
-// The smallest limit that can work: two snapshots, the stage, and five entries: those that a
-// snapshot takes in and those that are committed while it is made.
+// Returns the smallest usable limit: the size of two snapshots, the stage files, and five entries,
+// which are those that a snapshot covers and those that are committed while it is made.
 uint64_t LeastKeepBytes(const FileSizes& sizes);
 
-// The limit that holds; 0: none.
+// Returns the effective byte limit; 0 if there is no limit.
 uint64_t ByteLimit(const RetentionPolicy& policy, const FileSizes& sizes);
 
-// Bytes of headers before the oldest snapshot that may stay.
+// Returns how many bytes of headers before the oldest snapshot may be kept.
 uint64_t HeaderAllowance(const RetentionPolicy& policy, uint64_t limit);
 
 struct RetentionPlan {
-  uint64_t oldest = 0;   // the snapshot that everything before may be dropped for
-  bool advance = false;  // a new snapshot is due
-  // There is no room for a new snapshot until the older ones are gone.
+  uint64_t oldest = 0;   // Snapshots and entries before this snapshot may be dropped.
+  bool advance = false;  // True if a new snapshot is due.
+  // True if there is no room for a new snapshot until the older ones are dropped.
   bool drop_first = false;
 };
 
-// `stored.snapshots` are those that can be read; there is one, and none is beyond `committed`.
+// Plans a pass. `stored.snapshots` must be the readable snapshots. There must be at least one, and
+// no snapshot may be newer than `committed`.
 RetentionPlan PlanRetention(const RetentionPolicy& policy, const StoredFiles& stored,
                             const FileSizes& sizes, uint64_t committed);
 
 struct RetentionReport {
-  // Newest snapshot that the pass has made.
+  // The newest snapshot that the pass has made.
   std::optional<uint64_t> made;
-  // What on the disk was found to be wrong, DATA_LOSS each, names the file. A fault that an older
-  // snapshot made good is told too; its file was put aside, or removed where bytes are limited.
+  // The faults found on the disk. Each is DATA_LOSS and names the file. They include faults that
+  // did not end the pass, because an older snapshot could be used; such a file was set aside, or
+  // removed if there is a byte limit.
   std::vector<absl::Status> faults;
-  // Of these the one that ended the pass, if it did.
+  // The fault that ended the pass; kNone if it did not end with a fault.
   BuildFault fatal = BuildFault::kNone;
-  uint64_t bytes = 0;  // that log and snapshots take now
-  uint64_t limit = 0;  // of them; 0: none
-  // What the directory offers now.
+  uint64_t bytes = 0;  // The bytes that the log and the snapshots take now.
+  uint64_t limit = 0;  // The limit of `bytes`; 0 if there is no limit.
+  // The directory's offer after the pass.
   v1::Offer offer;
 };
 
 class RetentionPass {
  public:
-  // The replica stands at `committed`. `state`: its digest there, which a snapshot of that version
-  // must have; none: only what the log says is checked.
+  // `committed` is the replica's version. `state` is its state digest, which a snapshot of that
+  // version must have; if it is nullopt, only the digests in the log are checked.
   RetentionPass(Files& files, std::string dir, const RetentionPolicy& policy, uint64_t committed,
                 std::optional<Digest> state);
   ~RetentionPass();
 
-  // Does a bounded piece of the work. True: the pass is over, and as far as names and headers tell
-  // the replica can be opened again. Errors: DATA_LOSS: it cannot, or no snapshot can be made from
-  // this disk any more, nothing was dropped; RESOURCE_EXHAUSTED: the disk is full; the report tells
-  // the rest.
+  // Does a bounded piece of the work. Returns true if the pass is over and, judging by the files'
+  // names and heads, the replica can be opened again. Fails with DATA_LOSS if the replica cannot be
+  // opened, or if no snapshot can be made from this disk any more; in that case nothing was
+  // dropped. Fails with RESOURCE_EXHAUSTED if the disk is full. The report has the details.
   absl::StatusOr<bool> Step();
 
-  // Whether the limit would be passed if the rest of the work waited.
+  // Returns true if the limit is exceeded, so that the rest of the work should not wait.
   bool urgent() const { return report_.limit != 0 && report_.bytes > report_.limit; }
   const RetentionReport& report() const { return report_; }
 
@@ -133,13 +139,15 @@ class RetentionPass {
   const std::optional<Digest> state_;
 
   Phase phase_ = Phase::kSurvey;
-  StoredFiles stored_;  // with the readable snapshots alone
+  StoredFiles stored_;  // The stored files, with only the readable snapshots.
   FileSizes sizes_;
   RetentionPlan plan_;
   std::unique_ptr<SnapshotReader> newest_;
-  uint64_t next_block_ = 0;           // of the newest, while it is checked
-  std::optional<uint64_t> verified_;  // the snapshot that was read or written whole
-  // Bases after this one led to a state that the chain does not name.
+  uint64_t next_block_ = 0;  // The next block to check of the newest snapshot.
+  // The snapshot that was completely read or written in this pass.
+  std::optional<uint64_t> verified_;
+  // Snapshots newer than this one must not be used as a base, because they led to a state that the
+  // chain does not name.
   std::optional<uint64_t> newest_base_;
   std::unique_ptr<SnapshotBuild> build_;
   RetentionReport report_;

@@ -15,7 +15,7 @@
 namespace atolld {
 namespace {
 
-// The headers up to `version`, as the log has them; none where it begins later.
+// Saves the headers up to `version` as the log has them; saves none if the log begins later.
 absl::Status SaveHeaders(Files& files, const std::string& dir, const std::string& out,
                          uint64_t version) {
   const auto records = [&]() -> absl::StatusOr<std::string> {

@@ -1,8 +1,10 @@
-// A saved state: one version of a replica in a folder of its own, which is a replica's folder too.
+// A saved state: one version of a replica in a folder of its own, which is itself a replica's
+// folder.
 //
-// It holds the genesis, the snapshot, the headers up to it, which say how the run came there, and
-// the seal if that closes this version. So whatever reads a replica reads it: its log is verified,
-// its chain from the genesis to the snapshot too, and text and exports are made of it.
+// It holds the genesis, the snapshot, the headers that led to the snapshot, and the seal if the run
+// was sealed at this version. So all code that reads a replica can read a saved state: its log and
+// its chain from the genesis to the snapshot can be verified, and text and exports can be made from
+// it.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +16,15 @@
 
 namespace atolld {
 
-// Bytes that SaveState writes at most at any moment, within some MiB. NOT_FOUND: as SaveState.
+// Returns the most bytes that SaveState needs on disk at any moment, to within a few MiB. Fails
+// with NOT_FOUND in the same cases as SaveState.
 absl::StatusOr<uint64_t> BytesToSave(Files& files, const std::string& dir, uint64_t version);
 
-// Writes the state of `version` to the folder `out`, which does not exist yet; the genesis comes
-// last, and without it nothing takes the folder for a replica's. NOT_FOUND names the versions that
-// are covered: that one is not. After an error what was written so far is left to the caller. Only
-// reads `dir`, so it may run beside a live replica. Any thread, blocking.
+// Writes the state of `version` to the folder `out`, which must not exist yet. The genesis is
+// written last, because a folder without a genesis does not count as a replica's. Fails with
+// NOT_FOUND if the replica's files do not lead to `version`; the message names the versions to
+// which they lead. After an error the caller must remove what was written. The function only reads
+// `dir`, so it may run beside a live replica. It blocks and may be called from any thread.
 absl::StatusOr<MaterializedSnapshot> SaveState(Files& files, const std::string& dir,
                                                const std::string& out, uint64_t version);
 

@@ -29,7 +29,7 @@ std::string MakeHead(const v1::SnapshotInfo& info) {
   return head;
 }
 
-// The head without its padding; the caller knows the path.
+// Reads the head without its padding; errors do not name the path, which the caller must add.
 absl::Status ReadHead(const ReadableFile& file, v1::SnapshotInfo* info, uint64_t* head_bytes) {
   std::array<uint8_t, kPreamble.size()> preamble;
   if (file.size() <= preamble.size()) {

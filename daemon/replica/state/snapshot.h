@@ -3,10 +3,10 @@
 //   "ATOLLSNP" | u32 LE format (1) | u32 0 | record of SnapshotInfo | zeros to a multiple of 4096
 //   theta, then each buffer of the outer rule, as raw fp32 LE; each begins at a multiple of 4096
 //
-// So theta can be read, or mapped, by any program that knows its offset. Blocks of 1 MiB are
-// numbered through all buffers; none spans two; every one has its leaf in SnapshotInfo and is
-// checked whenever it is read or written. A reader may be used from any thread; a writer by one at
-// a time. All blocking.
+// So any program that knows theta's offset in the file can read or map theta. Blocks of 1 MiB are
+// numbered consecutively over all buffers, and no block spans two buffers. Every block has a leaf
+// in SnapshotInfo and is checked against it whenever it is read or written. A reader may be used
+// from any thread, and a writer by one thread at a time. All calls block.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ namespace atolld {
 
 inline constexpr uint64_t kSnapshotAlignment = 4096;
 
-// Which bytes of which buffer a block holds. Made from an info whose shape was checked.
+// Maps blocks to the bytes of the buffers. Must be made from an info that has passed
+// CheckSnapshotShape.
 class BlockMap {
  public:
   explicit BlockMap(const v1::SnapshotInfo& info);
@@ -35,7 +36,8 @@ class BlockMap {
   uint64_t InBuffer(uint64_t block) const { return block % blocks_a_buffer_; }
   size_t Bytes(uint64_t block) const;
   uint64_t total_bytes() const { return buffer_bytes_ * buffers_; }
-  // Of the buffer's first byte in a file whose head (with padding) has `head_bytes`.
+  // Returns the offset of the buffer's first byte in a file whose head, with its padding, has
+  // `head_bytes` bytes.
   uint64_t BufferOffset(int buffer, uint64_t head_bytes) const;
   uint64_t BlockOffset(uint64_t block, uint64_t head_bytes) const;
 
@@ -45,29 +47,32 @@ class BlockMap {
   uint64_t blocks_a_buffer_;
 };
 
-// OK if `bytes` are block `block` of the snapshot; DATA_LOSS names block and buffer.
+// Checks that `bytes` are block `block` of the snapshot. Fails with DATA_LOSS if they are not; the
+// message names the block and the buffer.
 absl::Status CheckBlock(const v1::SnapshotInfo& info, const BlockMap& map, uint64_t block,
                         absl::Span<const uint8_t> bytes);
 
 class SnapshotReader {
  public:
-  // NOT_FOUND: no such file. DATA_LOSS names file and offset: not a snapshot, or its parts
-  // disagree.
+  // Opens a snapshot file. Fails with NOT_FOUND if there is no such file, and with DATA_LOSS if it
+  // is not a snapshot or its parts do not fit together; the message names the file and the offset.
   static absl::StatusOr<std::unique_ptr<SnapshotReader>> Open(Files& files,
                                                               const std::string& path);
-  // As Open, of a file that may end early or whose blocks may be spoiled: what is sound of it can
-  // be read.
+  // Like Open, but also opens a file that ends early or has corrupt blocks. Its sound blocks can be
+  // read.
   static absl::StatusOr<std::unique_ptr<SnapshotReader>> OpenPartial(Files& files,
                                                                      const std::string& path);
   const v1::SnapshotInfo& info() const { return info_; }
   const BlockMap& map() const { return map_; }
   uint64_t theta_offset() const { return map_.BufferOffset(0, head_bytes_); }
 
-  // `out` is map().Bytes(block) long. DATA_LOSS if the block is not what its leaf says,
-  // OUT_OF_RANGE if a partial file ends before it.
+  // Reads and checks one block. `out` must have map().Bytes(block) bytes. Fails with DATA_LOSS if
+  // the block does not match its leaf, and with OUT_OF_RANGE if a partial file ends before the
+  // block's end.
   absl::Status ReadBlock(uint64_t block, absl::Span<uint8_t> out) const;
 
-  // Reads every block. DATA_LOSS names file, offset and block.
+  // Reads and checks every block. Fails with DATA_LOSS if a block does not match its leaf; the
+  // message names the file, the offset and the block.
   absl::Status CheckBlocks() const;
 
  private:
@@ -83,15 +88,14 @@ class SnapshotReader {
 
 class SnapshotWriter {
  public:
-  // Begins `temporary`, which Finish renames. The info must have passed
-  // CheckSnapshotInfo.
+  // Begins the file `temporary`, which Finish renames. The info must have passed CheckSnapshotInfo.
   static absl::StatusOr<std::unique_ptr<SnapshotWriter>> Create(Files& files,
                                                                 const std::string& temporary,
                                                                 v1::SnapshotInfo info);
 
-  // Goes on with a `temporary` that an earlier writer left: keeps every whole block that its leaf
-  // confirms, up to the first that it does not. NOT_FOUND or DATA_LOSS: there is nothing to go on
-  // with.
+  // Continues a `temporary` that an earlier writer left. Keeps the complete blocks before the first
+  // one that does not match its leaf. Fails with NOT_FOUND or DATA_LOSS if there is nothing to
+  // continue.
   static absl::StatusOr<std::unique_ptr<SnapshotWriter>> Resume(Files& files,
                                                                 const std::string& temporary);
 
@@ -99,14 +103,15 @@ class SnapshotWriter {
   const BlockMap& map() const { return map_; }
   uint64_t next_block() const { return next_block_; }
 
-  // Appends block next_block(). DATA_LOSS if it is not what its leaf says; nothing is written then.
+  // Appends block next_block(). Fails with DATA_LOSS, and writes nothing, if the block does not
+  // match its leaf.
   absl::Status AppendBlock(absl::Span<const uint8_t> bytes);
 
-  // Makes what was appended so far durable, so that Finish has less to wait for.
+  // Makes the blocks appended so far durable, so that Finish waits less.
   absl::Status Sync();
 
-  // Gives it its final name; durable when it returns. All blocks must be there. DATA_LOSS: somebody
-  // else wrote into the file; Resume finds what is sound of it.
+  // Gives the file its final name, durably. All blocks must have been appended. Fails with
+  // DATA_LOSS if another process wrote into the file; Resume then finds the sound blocks.
   absl::Status Finish(const std::string& path);
 
  private:

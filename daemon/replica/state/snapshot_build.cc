@@ -92,7 +92,8 @@ std::string SnapshotBuild::StagePath(size_t buffer, uint64_t block) const {
                       block / kStageBlocks, ".tmp");
 }
 
-// The chain from the base to the version, and what the headers say of the states at its ends.
+// Opens the chain from the base to the version, and checks the digests that its headers have for
+// the states at its ends.
 absl::Status SnapshotBuild::OpenChain() {
   const uint64_t base = base_version();
   Digest previous =
@@ -137,7 +138,7 @@ absl::Status SnapshotBuild::OpenChain() {
   return absl::OkStatus();
 }
 
-// Every payload, whole, before anything is stepped by it.
+// Checks every payload completely before any step uses it.
 absl::Status SnapshotBuild::CheckTail() {
   uint64_t budget = kSliceBlocks;
   for (const auto& entry : tail_) {
@@ -187,7 +188,7 @@ absl::Status SnapshotBuild::StepBlocks() {
   return next_block_ == blocks ? Describe() : absl::OkStatus();
 }
 
-// Steps the values [begin, begin + elements) of the state by the chunks that meet them.
+// Steps the values [begin, begin + elements) of the state by the chunks that overlap them.
 absl::Status SnapshotBuild::StepBlock(const TailEntry& entry, uint64_t begin, uint64_t elements) {
   const ChunkGrid& grid = entry.step.grid();
   std::optional<uint32_t> decoded;
@@ -212,7 +213,7 @@ absl::Status SnapshotBuild::StepBlock(const TailEntry& entry, uint64_t begin, ui
   return absl::OkStatus();
 }
 
-// To mean_.
+// Decodes a chunk into mean_.
 absl::Status SnapshotBuild::DecodeChunk(const TailEntry& entry, uint32_t chunk) {
   encoded_.resize(entry.offsets[chunk + 1] - entry.offsets[chunk]);
   mean_.resize(entry.step.grid().Elements(chunk));
@@ -221,7 +222,8 @@ absl::Status SnapshotBuild::DecodeChunk(const TailEntry& entry, uint32_t chunk) 
                   absl::StrCat("chunk ", chunk));
 }
 
-// Notes the digests of the stepped values of one block and puts them by, or hands them over.
+// Notes the digests of the stepped values of one block, and writes the values to stage files or
+// hands them over.
 absl::Status SnapshotBuild::Stage(uint64_t block) {
   for (size_t i = 0; i < values_.size(); ++i) {
     const absl::Span<const uint8_t> bytes = BytesOf(absl::MakeConstSpan(values_[i]));

@@ -37,7 +37,8 @@ absl::Status CheckLeaves(const v1::SnapshotBuffer& buffer) {
   return absl::OkStatus();
 }
 
-// With the parent's buffers nothing has changed but the version's number.
+// Checks a branch that has its parent's buffers: only the version's number may differ from the
+// parent's state.
 absl::Status CheckParentState(const v1::SnapshotInfo& info) {
   const v1::Lineage& parent = info.genesis().spec().parent();
   if (info.version() != 0 || !parent.buffers()) return absl::OkStatus();

@@ -1,11 +1,11 @@
-// The digest of a whole state: what replicas compare, headers carry and snapshots are checked
-// against.
+// The digest of a whole state. Replicas compare their digests, headers carry the digest, and
+// snapshots are checked against it.
 //
 //   SHA-256 over ("atoll.state.1", version, count,
 //                 then name and tree root of theta and of each buffer)
 //
-// theta comes first, then the outer rule's buffers by name; each root is TreeRoot over its fp32
-// values, little-endian. Pure functions, any thread.
+// theta comes first, then the outer rule's buffers by name; each root is TreeRoot over the buffer's
+// fp32 values, little-endian. The functions are pure and may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -30,21 +30,23 @@ struct BufferRoot {
 
 Digest StateDigestOf(uint64_t version, absl::Span<const BufferRoot> buffers);
 
-// From the leaves that a snapshot carries. They must have been checked for shape
+// Computes the digest from the leaves of a snapshot, which must have a checked shape
 // (CheckSnapshotInfo).
 Digest StateDigestOf(const v1::SnapshotInfo& info);
-// The same state as that of another version.
+// Computes the digest that the same state would have as another version.
 Digest StateDigestAs(const v1::SnapshotInfo& info, uint64_t version);
 
-// INVALID_ARGUMENT unless the snapshot's parts agree with one another: the genesis is sound, the
-// buffers are theta and the outer rule's, each as long as the manifest says with a leaf a block,
-// the header is that of `version`, and the state digest is that of the leaves (and the genesis' own
-// at version 0). Version 0 of a branch that has its parent's buffers must be the parent's state.
+// Fails with INVALID_ARGUMENT unless the snapshot's parts fit together. The genesis must be sound.
+// The buffers must be theta and the outer rule's buffers, each as long as the manifest says and
+// with one leaf for each block. The header must be the header of `version`. The state digest must
+// follow from the leaves, and at version 0 must also equal the genesis's. If a branch has its
+// parent's buffers, its version 0 must be the parent's state.
 absl::Status CheckSnapshotInfo(const v1::SnapshotInfo& info);
-// The same before its leaves are here: everything but them and the digest that they make.
+// Like CheckSnapshotInfo, but for an info without leaves: does not check the leaves and the state
+// digest that follows from them.
 absl::Status CheckSnapshotShape(const v1::SnapshotInfo& info);
 
-// The bytes of fp32 values, as they are hashed and lie in files.
+// Returns the bytes of fp32 values, as they are hashed and written to files.
 absl::Span<const uint8_t> BytesOf(absl::Span<const float> values);
 absl::Span<uint8_t> BytesOf(absl::Span<float> values);
 

@@ -139,7 +139,7 @@ void StateMemory::Step(const EntryStep& step, const SharedBytes& payload,
   ++version_;
 }
 
-// The values of the flat vector from `first` on, by their mean.
+// Steps the values of the flat vector from `first` on by their mean.
 void StateMemory::StepPiece(const EntryStep& step, uint64_t first, absl::Span<const float> mean,
                             absl::Span<float> difference) {
   const absl::Span<float> theta = theta_.subspan(first, mean.size());
@@ -157,7 +157,8 @@ void StateMemory::StepPiece(const EntryStep& step, uint64_t first, absl::Span<co
   for (size_t i = 0; i < moved.size(); ++i) moved[i] = theta[i] - moved[i];
 }
 
-// The mistake of kFragmentStepsAll: what the entry does not cover moves by a mean of zeros.
+// The planted bug kFragmentStepsAll: steps the values that the entry does not cover by a mean of
+// zeros.
 void StateMemory::StepOthers(const EntryStep& step) {
   uint64_t begin = 0;
   const auto until = [&](uint64_t end) {

@@ -1,12 +1,12 @@
-// A whole state in memory, and how an entry moves it.
+// A whole state in memory, and the step by which an entry changes it.
 //
 //   theta, buffers = OuterStep(theta, buffers, Decode(chunk))        for any range of any chunk
-//   control = ControlVariate(control, Decode(chunk))                 of a run that has one
+//   control = ControlVariate(control, Decode(chunk))                 if the run has one
 //
-// An entry of a run with fragments moves the ranges of its fragment and leaves all else as it is.
-// EntryStep is what one header says about stepping a state, checked once so that the steps
-// themselves cannot fail; immutable after Make, any thread. StateMemory holds theta (borrowed), the
-// other buffers (StateBuffers; its own) and the version; one thread at a time.
+// In a run with fragments, an entry changes only the ranges of its fragment. EntryStep is the step
+// of one header. It is checked once, so that the steps themselves cannot fail; it is immutable
+// after Make and may be used from any thread. StateMemory refers to theta, owns the other buffers
+// (StateBuffers) and knows the version. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,18 @@ namespace atolld {
 
 class EntryStep {
  public:
-  // The header must have passed CheckHeader under the run's genesis, of which these are the
-  // fragments. INVALID_ARGUMENT: the rule cannot step with its scalars.
+  // The header must have passed CheckHeader under the run's genesis; `fragments` are the genesis's
+  // fragments. Fails with INVALID_ARGUMENT if the rule cannot step with the header's scalars.
   static absl::StatusOr<EntryStep> Make(const Fragments& fragments, const v1::EntryHeader& header);
 
-  const ChunkGrid& grid() const { return grid_; }     // of the entry's vector
-  const FragmentMap& covers() const { return map_; }  // where that lies in the state
+  const ChunkGrid& grid() const { return grid_; }  // The grid of the entry's vector.
+  // The place of the entry's vector in the state.
+  const FragmentMap& covers() const { return map_; }
   const Codec& codec() const { return *codec_; }
 
-  // Moves a range of the state by its mean: `mean`, `theta` and each buffer, in the order of
-  // StateBuffers, are the same range.
-  // Cannot fail, since a rule that took the scalars once takes them always.
+  // Steps a range of the state. `mean`, `theta` and the buffers, in the order of StateBuffers, must
+  // be the same range of their vectors. The step cannot fail, since a rule that has accepted the
+  // scalars once always accepts them.
   void StepRange(absl::Span<const float> mean, absl::Span<float> theta,
                  absl::Span<const absl::Span<float>> buffers) const;
 
@@ -58,41 +59,43 @@ class EntryStep {
   FragmentMap map_;
 };
 
-// OK if every chunk decodes to finite values. INVALID_ARGUMENT names the chunk. Nobody may prepare
-// or commit anything else.
+// Fails with INVALID_ARGUMENT if a chunk does not decode to finite values; the message names the
+// chunk. A payload must have passed this check before it is prepared or committed.
 absl::Status CheckPayload(const ChunkGrid& grid, const Codec& codec, const SharedBytes& payload);
 
-// The index of the first value that is NaN or infinite; values.size() if there is none.
+// Returns the index of the first value that is NaN or infinite, or values.size() if there is none.
 size_t FirstNonFinite(absl::Span<const float> values);
 
 class StateMemory {
  public:
-  // Version 0: theta as it is, the buffers zero. The genesis must be sound.
+  // Makes version 0 from the given theta, with all other buffers zero. The genesis must be sound.
   StateMemory(const v1::Genesis& genesis, absl::Span<float> theta);
 
   uint64_t version() const { return version_; }
   absl::Span<const float> theta() const { return theta_; }
 
-  // Every block of the snapshot, checked. DATA_LOSS: the state is then neither the old nor the new
-  // one.
+  // Loads the snapshot and checks every block. After DATA_LOSS the state is neither the old state
+  // nor the snapshot's.
   absl::Status Load(const SnapshotReader& snapshot);
 
-  // The next version. The payload must have passed CheckPayload under the step's grid and codec. If
-  // `difference` is not empty it is as long as theta and receives theta_new - theta_old.
+  // Steps to the next version. The payload must have passed CheckPayload with the step's grid and
+  // codec. If `difference` is not empty, it must be as long as theta and receives theta_new -
+  // theta_old.
   void Step(const EntryStep& step, const SharedBytes& payload, absl::Span<float> difference);
 
-  // What a snapshot of this state says of it, without genesis and header.
+  // Returns the info of a snapshot of this state, without the genesis and the header.
   v1::SnapshotInfo Describe() const;
 
-  // Writes this state as a snapshot to `path`; durable when it returns. `info` is what Describe
-  // said, with genesis and header. DATA_LOSS: the memory is no longer what was described.
+  // Writes this state as a snapshot to `path`, durably. `info` must be the result of Describe with
+  // the genesis and the header added. Fails with DATA_LOSS if the memory has changed since then.
   absl::Status Write(Files& files, const std::string& path, v1::SnapshotInfo info) const;
 
   Digest StateDigest() const;
 
-  // The values of one buffer: theta is 0, those of StateBuffers follow.
+  // Returns the values of one buffer. Theta is number 0; the buffers of StateBuffers follow.
   absl::Span<const float> Buffer(int buffer) const;
-  absl::Span<const float> Control() const;  // the common control variate; empty: there is none
+  // The common control variate; empty if the run has none.
+  absl::Span<const float> Control() const;
 
  private:
   void StepPiece(const EntryStep& step, uint64_t first, absl::Span<const float> mean,
@@ -100,7 +103,7 @@ class StateMemory {
   void StepOthers(const EntryStep& step);
 
   const absl::Span<float> theta_;
-  const std::vector<std::string> names_;  // of the buffers beside theta
+  const std::vector<std::string> names_;  // The names of the buffers except theta.
   std::vector<std::vector<float>> buffers_;
   uint64_t version_ = 0;
 };

@@ -1,8 +1,9 @@
-// StateStream: the parameters of one version, made from a snapshot and the log and handed over a
-// block at a time, without a file.
+// StateStream: makes the parameters of one version from a snapshot and the log, and passes them on
+// a block at a time, without a file.
 //
-// Momentum is stepped along, since theta hangs on it, and is given to nobody. Only reads, so it may
-// run beside a live replica. A few blocks are in memory. One thread at a time, blocking.
+// It also steps the momentum, since theta depends on it, but does not pass it on. It only reads, so
+// it may run beside a live replica. Only a few blocks are in memory. Its calls block. Used by one
+// thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,10 @@ namespace atolld {
 
 class StateStream {
  public:
-  // `version`: none is the newest committed. Whatever may be missing is found here: what the
-  // replica drops later is open. NOT_FOUND names the versions that are covered: that one is not.
+  // Opens the stream of `version` or, if that is nullopt, of the newest committed version. All
+  // files are open when it returns, so the replica may drop them afterwards. Fails with NOT_FOUND
+  // if the replica's files do not lead to `version`; the message names the versions to which they
+  // lead.
   static absl::StatusOr<std::unique_ptr<StateStream>> Open(Files& files, const std::string& dir,
                                                            std::optional<uint64_t> version);
 
@@ -33,9 +36,10 @@ class StateStream {
   uint64_t version() const { return build_->version(); }
   uint64_t elements() const { return genesis().manifest().elements(); }
 
-  // Once: gives theta, elements() values of fp32 LE, to `take`, and returns the state's digest. The
-  // last block is given only when the state is known to be the one that the chain names, so that
-  // whoever has all of it has the right one. Errors as SnapshotBuild::Step, and those of `take`.
+  // Passes theta, elements() values of fp32 LE, to `take`, and returns the state's digest. May be
+  // called once. The last block is passed only when the state is known to be the one that the chain
+  // names, so a receiver that has got all of theta has the right values. Fails like
+  // SnapshotBuild::Step; errors of `take` are returned.
   using Take = std::function<absl::Status(absl::Span<const uint8_t> bytes)>;
   absl::StatusOr<Digest> Run(const Take& take);
 
@@ -46,8 +50,8 @@ class StateStream {
   absl::Status TakeBlock(absl::Span<const float> theta);
 
   std::unique_ptr<SnapshotBuild> build_;
-  const Take* take_ = nullptr;  // while Run runs
-  std::vector<float> held_;     // theta's newest block
+  const Take* take_ = nullptr;  // Set while Run runs.
+  std::vector<float> held_;     // The newest block of theta.
 };
 
 }  // namespace atolld

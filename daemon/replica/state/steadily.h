@@ -1,7 +1,8 @@
-// Steadily: a question asked of a replica's directory while the replica may be at work in it, and
-// asked again where it has dropped meanwhile what the answer was about to read.
+// Steadily: runs a function that reads a replica's directory while the replica may work in it, and
+// runs it again if the replica has dropped files that the function needed.
 //
-// Only a replica that keeps outrunning the answer makes it fail. Any thread, blocking.
+// Because of the replica's work it fails only if the directory changes during every attempt. It
+// blocks and may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@
 
 namespace atolld {
 
-// How often a question is asked anew because the replica beside it has moved on.
+// The largest number of attempts.
 inline constexpr int kSteadyAttempts = 16;
 
-// What changes whenever a live replica drops or adds something that a reader may have missed. The
-// headers alone do not tell: one that is cut off and one that is added leave them as long as
-// before.
+// Values that change whenever a live replica drops or adds a file that a reader may have missed.
+// The size of the headers' file alone is not enough: if one header is dropped and one is added, the
+// size may be the same as before.
 struct Footprint {
   std::vector<uint64_t> snapshots;
   std::vector<uint64_t> payloads;
@@ -32,8 +33,8 @@ struct Footprint {
 
 absl::StatusOr<Footprint> FootprintOf(Files& files, const std::string& dir);
 
-// Runs `look`, which returns a StatusOr, again while it fails and what it looked at has changed
-// meanwhile.
+// Runs `look`, which returns a StatusOr, and repeats it while it fails and the directory has
+// changed meanwhile.
 template <typename Look>
 auto Steadily(Files& files, const std::string& dir, Look look) -> decltype(look()) {
   for (int attempt = 1;; ++attempt) {

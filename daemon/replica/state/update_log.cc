@@ -57,7 +57,7 @@ absl::Status LogReader::Refresh() {
   return Scan(**file);
 }
 
-// Whether this is not the file that the offsets are of, grown or not.
+// Returns true if the offsets do not belong to this file, even if it has grown.
 bool LogReader::Replaced(const ReadableFile& file) const {
   if (offsets_.empty()) return false;
   if (file.size() < end_) return true;
@@ -241,7 +241,7 @@ absl::Status UpdateLog::WritePayload(uint64_t version, const SharedBytes& payloa
                   absl::StrCat("entry ", version, ": payload"));
 }
 
-// What was replaced is not appended to, nor cut, before it was read whole: a fault on reading it
+// Reads a replaced file completely before it is appended to or cut: otherwise a fault in reading it
 // would be taken for its end.
 absl::Status UpdateLog::ReadReplaced() {
   if (!replaced_) return absl::OkStatus();

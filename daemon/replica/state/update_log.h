@@ -2,7 +2,8 @@
 //
 // Laws: a payload is whole and durable before its header is written; a header is durable before
 // AppendHeader returns; headers follow one another without a gap. LogReader only reads and may run
-// beside a writer, on any thread; UpdateLog is the one writer, one thread at a time. All blocking.
+// beside a writer, on any thread. UpdateLog is the only writer, and is used by one thread at a
+// time. All calls block.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +22,35 @@
 
 namespace atolld {
 
-// Finds the headers by version. A record that is not yet whole at the file's end is left for a
-// later Refresh. A file that the writer has replaced meanwhile by one that begins later, or anew,
-// is noticed by its first record and read again: what is read is never another entry's.
+// Finds the headers by version. A record at the file's end that is not complete yet is left for a
+// later Refresh. If the writer has meanwhile replaced the file, the reader notices this by the
+// first record and reads the new file, so it never returns the header of another entry.
 class LogReader {
  public:
-  // A log that is not there is empty. DATA_LOSS names the entry, the file and the offset;
-  // `first_version` is the entry that is named when the very first record cannot be read.
+  // A log that does not exist counts as empty. Fails with DATA_LOSS if a record is corrupt; the
+  // message names the entry, the file and the offset. If this is the first record of the file, it
+  // names `first_version` as the entry.
   static absl::StatusOr<LogReader> Open(Files& files, const std::string& dir,
                                         uint64_t first_version);
 
   absl::Status Refresh();
 
-  // The writer's short cut: the header of last_version() + 1 was added as a record of `body`.
+  // Called by the writer, instead of Refresh, when it has appended the header of last_version() + 1
+  // as a record with this body.
   void NoteAppended(uint64_t version, absl::string_view body);
 
   bool empty() const { return offsets_.empty(); }
-  uint64_t first_version() const { return first_version_; }  // of the oldest header
-  uint64_t last_version() const { return first_version_ + offsets_.size() - 1; }  // unless empty
-  // NOT_FOUND: outside, or dropped since the last Refresh.
+  uint64_t first_version() const { return first_version_; }  // The version of the oldest header.
+  // The log must not be empty.
+  uint64_t last_version() const { return first_version_ + offsets_.size() - 1; }
+  // Fails with NOT_FOUND if the version is outside the log or was dropped since the last Refresh.
   absl::StatusOr<v1::EntryHeader> ReadHeader(uint64_t version) const;
 
-  // Bytes of the records before that of `version`, which must be here or the next one.
+  // Returns the number of bytes of the records before the record of `version`, which must be in the
+  // log or be last_version() + 1.
   uint64_t BytesBefore(uint64_t version) const;
 
-  // Bytes of whole records, and whether more bytes follow them.
+  // end() is the number of bytes of complete records; torn() is true if more bytes follow them.
   uint64_t end() const { return end_; }
   bool torn() const { return torn_; }
 
@@ -60,36 +65,39 @@ class LogReader {
   Files* files_;
   std::string dir_;
   std::string path_;
-  uint64_t fallback_version_;  // that an empty log begins with
+  uint64_t fallback_version_;  // The version with which an empty log begins.
   uint64_t first_version_;
-  // Of the first record, once it was read: no two files of one log begin with the same entry.
+  // The digest of the first record, once it was read. It identifies the file, since no two files of
+  // one log begin with the same entry.
   std::optional<Digest> first_digest_;
   std::vector<uint64_t> offsets_;
   uint64_t end_ = 0;
   bool torn_ = false;
 };
 
-// The whole payload of an entry. NOT_FOUND: it is not there. DATA_LOSS: it is longer than `limit`.
+// Reads the whole payload of an entry. Fails with NOT_FOUND if the payload's file does not exist,
+// and with DATA_LOSS if it is longer than `limit`.
 absl::StatusOr<SharedBytes> ReadPayload(Files& files, const std::string& dir, uint64_t version,
                                         uint64_t limit);
 
-// An entry's payload against the digest in its header, a block at a time. One thread at a time,
-// blocking for a block.
+// Checks an entry's payload against the digest in its header, a block at a time. Used by one thread
+// at a time; each call blocks for one block.
 class PayloadCheck {
  public:
-  // NOT_FOUND: the payload is not there.
+  // Fails with NOT_FOUND if the payload's file does not exist.
   static absl::StatusOr<std::unique_ptr<PayloadCheck>> Open(Files& files, const std::string& dir,
                                                             const v1::EntryHeader& header);
 
-  // Reads the next block. True: the whole payload is what the header says. DATA_LOSS "entry 12:
-  // payload ...: its digest differs" names the file.
+  // Reads the next block. Returns true if the whole payload was read and matches the header. Fails
+  // with DATA_LOSS if it does not; the message names the file ("entry 12: payload ...: its digest
+  // differs").
   absl::StatusOr<bool> Step();
 
  private:
   PayloadCheck(std::string context, std::string digest, std::unique_ptr<ReadableFile> file);
 
   const std::string context_;
-  const std::string digest_;  // bytes of what the header says
+  const std::string digest_;  // The bytes of the digest in the header.
   const std::unique_ptr<ReadableFile> file_;
   uint64_t offset_ = 0;
   std::vector<Digest> leaves_;
@@ -97,28 +105,30 @@ class PayloadCheck {
 
 class UpdateLog {
  public:
-  // Opens the log for a replica whose newest snapshot is `snapshot_version`: cuts a torn tail off,
-  // removes what a crash left half written, and begins a new log if this one ends before the
-  // snapshot (which was then fetched from others). DATA_LOSS: a corrupt record, or more than the
-  // last entry is missing.
+  // Opens the log for a replica with the newest snapshot `snapshot_version`: cuts off a torn tail,
+  // removes files that a crash left half written, and begins a new log if the old one ends before
+  // the snapshot (which was then fetched from other peers). Fails with DATA_LOSS if a record is
+  // corrupt, or if more than the last entry is missing.
   static absl::StatusOr<std::unique_ptr<UpdateLog>> Open(Files& files, const std::string& dir,
                                                          uint64_t snapshot_version);
 
   const LogReader& reader() const { return reader_; }
-  uint64_t last_version() const { return last_version_; }  // committed; the snapshot's if none
+  // The newest committed version, which is the snapshot's if the log is empty.
+  uint64_t last_version() const { return last_version_; }
 
-  // Durable when it returns; replaces an earlier payload of that version.
+  // Writes a payload durably. Replaces an earlier payload of that version.
   absl::Status WritePayload(uint64_t version, const SharedBytes& payload);
 
-  // Durable when it returns. The header is that of last_version() + 1. After an error the log is as
-  // it was before, and the call may be made again.
+  // Appends the header of last_version() + 1, durably. After an error the log is unchanged, and the
+  // call may be repeated.
   absl::Status AppendHeader(const v1::EntryHeader& header);
 
-  // Writes the file of headers anew, from entry `first` on, if the records before it take more than
-  // `allowance` bytes; the newest of those stay that take half of it, so that this is seldom and a
-  // coordinator's store that was restored from a copy finds what it lacks. Durable when it returns;
-  // after a crash or an error the file is the old one or the new one. Readers may run beside it.
-  // DATA_LOSS: a record that has to stay cannot be read; the file is left as it is.
+  // Rewrites the file of headers if the records before entry `first` take more than `allowance`
+  // bytes. It keeps the newest of those records that fit into half of the allowance. So the file is
+  // seldom rewritten, and a coordinator whose store was restored from a copy can get the headers
+  // that it lacks. The new file is durable when the call returns; after a crash or an error the
+  // file is either the old one or the new one. Readers may run meanwhile. Fails with DATA_LOSS, and
+  // leaves the file unchanged, if a record that must be kept cannot be read.
   absl::Status DropHeadersBefore(uint64_t first, uint64_t allowance);
 
  private:
@@ -132,8 +142,10 @@ class UpdateLog {
   const std::string dir_;
   LogReader reader_;
   uint64_t last_version_;
-  std::unique_ptr<WritableFile> headers_;  // null: to be opened (again) before the next append
-  bool replaced_ = false;                  // by a file that was not yet read whole
+  // The file of headers; null if it must be opened (again) before the next append.
+  std::unique_ptr<WritableFile> headers_;
+  // True if the file of headers was replaced and the new file was not yet completely read.
+  bool replaced_ = false;
 };
 
 }  // namespace atolld

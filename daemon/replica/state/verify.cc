@@ -155,7 +155,8 @@ absl::StatusOr<MaterializedSnapshot> Materialize(Files& files, const std::string
   return result;
 }
 
-// How far the log leads from `version`, by headers and payloads that are both here.
+// Returns the version to which the log leads from `version`, by headers and payloads that are both
+// here.
 absl::StatusOr<uint64_t> LeadsTo(const LogReader& log, const std::vector<uint64_t>& payloads,
                                  uint64_t version) {
   uint64_t last = version;
@@ -179,7 +180,7 @@ absl::StatusOr<ChainWord> AskChain(const LogReader& log, const v1::SnapshotInfo&
                                                               : ChainWord::kContradicted;
 }
 
-// Nothing: it has been dropped meanwhile.
+// Returns nullopt if the snapshot was dropped meanwhile.
 absl::StatusOr<std::optional<SnapshotFile>> Describe(Files& files, const std::string& dir,
                                                      const LogReader& log,
                                                      const std::vector<uint64_t>& payloads,

@@ -1,6 +1,6 @@
-// Donor: the giving end of a transfer. An AnswerSource makes what a request asks for, frame by
-// frame, out of the replica's files; one stream object a call sends it; files are read on the pool,
-// one read a stream at a time.
+// Donor: the giving end of a transfer. An AnswerSource makes the answer to a request, frame by
+// frame, from the replica's files; one stream object for each call sends it. Files are read on the
+// pool, one read at a time for each stream.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -29,18 +29,19 @@
 namespace atolld {
 namespace {
 
-// What may wait in a call for the wire: enough to keep a fast link busy while the next block is
-// read.
+// The most bytes that wait in a call for the wire: enough to keep a fast link busy while the next
+// block is read.
 constexpr size_t kMaxUnsentBytes = 2 * kBlockBytes;
 
-// Calls served at once: each may hold a few blocks in memory. A joiner opens one a donor.
+// The most calls served at once: each may hold a few blocks in memory. A joiner opens one call to
+// each donor.
 constexpr size_t kMaxStreams = 16;
 
 // The part of the rate that is given while this peer exchanges.
 constexpr uint64_t kBusyShare = 8;
 
-// What the answer to one request is made of, one frame after another. Runs on the pool, one call at
-// a time; blocking.
+// Makes the answer to one request, one frame after another. Runs on the pool, one call at a time;
+// blocking.
 class AnswerSource {
  public:
   virtual ~AnswerSource() = default;
@@ -57,8 +58,8 @@ absl::Status CheckRun(const std::string& asked, const std::string& run_id) {
       absl::StrCat("asked for run ", asked, ", this is a replica of ", run_id));
 }
 
-// What a donor reads from, and where it says what it could not read: whoever asks is told that in
-// words that name no path of this machine.
+// The files from which a donor reads, and the log of what it could not read: the joiner gets an
+// error that names no path of this machine.
 struct DonorFiles {
   Files& files;
   std::string dir;
@@ -249,7 +250,7 @@ class NoSource final : public AnswerSource {
   bool complete() const override { return true; }
 };
 
-// One for a method that no donor serves refuses every request.
+// Returns the source for a method. For a method that no donor serves, it refuses every request.
 std::unique_ptr<AnswerSource> MakeAnswerSource(const std::string& method, DonorFiles from,
                                                const DonorSettings& settings) {
   if (method == kFetchEntriesMethod) return std::make_unique<EntrySource>(std::move(from));
@@ -259,8 +260,8 @@ std::unique_ptr<AnswerSource> MakeAnswerSource(const std::string& method, DonorF
   return std::make_unique<NoSource>();
 }
 
-// One call: request, its frames, next request. Nothing is read from the wire while an answer is
-// under way. A block is read from the disk only once it may be sent.
+// One call: a request, the frames of its answer, the next request. The wire is not read while an
+// answer is under way. A block is read from the disk only once it may be sent.
 class DonorStream : public std::enable_shared_from_this<DonorStream> {
  public:
   struct Events {
@@ -424,7 +425,7 @@ void Donor::State::GrantAll() {
   WaitForRate();
 }
 
-// One timer for all calls; another one in its place where a higher rate gives earlier.
+// Sets one timer for all calls; it is replaced if a higher rate allows an earlier time.
 void Donor::State::WaitForRate() {
   const absl::Duration delay = pace.Delay(env.executor.Now());
   if (delay == absl::InfiniteDuration()) return;
@@ -463,7 +464,7 @@ void Donor::State::Close(uint64_t id) {
   });
 }
 
-// So that joiners that fell silent do not take the place of others.
+// Ends the calls of silent joiners, so that they do not take the place of others.
 void Donor::State::Sweep() {
   if (sweeping || streams.empty()) return;
   sweeping = true;

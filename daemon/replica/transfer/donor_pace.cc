@@ -7,8 +7,8 @@
 namespace atolld {
 namespace {
 
-// What may be saved up while nobody asks: a tenth of a second, so that a late timer costs no rate
-// and a burst is no burden.
+// The most that is saved while no joiner asks: a tenth of a second, so that a late timer does not
+// lower the rate and a burst stays small.
 constexpr double kSavedSeconds = 0.1;
 
 }  // namespace

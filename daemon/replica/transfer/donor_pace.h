@@ -1,8 +1,8 @@
-// DonorPace: when a donor may read and send its next block, and to whom.
+// DonorPace: decides when a donor may read and send the next block, and to which joiner.
 //
-// A token bucket for all joiners together: over any long time no more than the rate is sent; a
-// block may overdraw it and the next one waits for that. Joiners take turns, whatever the number of
-// calls that each has open. Pure state; one thread.
+// It is a token bucket for all joiners together: over any long time, no more than the rate is sent.
+// A block may overdraw the bucket, and the next block then waits. Joiners take turns, no matter how
+// many calls each has open. Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,38 @@ namespace atolld {
 
 class DonorPace {
  public:
-  explicit DonorPace(uint64_t bytes_per_second);  // 0: no limit
+  explicit DonorPace(uint64_t bytes_per_second);  // A rate of 0 means no limit.
 
-  // From now on; what was overdrawn stays owed. `beforehand`: nothing is overdrawn any more, nor is
-  // what was saved spent; a block goes when all of it has been saved from now on.
+  // Sets the rate from now on; an overdraft remains. If `beforehand` is true, the bucket must not
+  // be overdrawn and its present balance is dropped: a block may be sent only when the balance
+  // covers the whole block.
   void SetRate(absl::Time now, uint64_t bytes_per_second, bool beforehand = false);
 
-  // `call` of `joiner` has a block to send; it waits for its grant.
+  // Called when `call` of `joiner` has a block to send. The call then waits for its grant.
   void Wait(const std::string& joiner, uint64_t call);
   void Forget(uint64_t call);
 
-  // The call whose turn it is; a whole block is charged. Nothing: nobody waits, or not yet.
+  // Returns the call whose turn it is, and charges a whole block. Returns nullopt if no call waits
+  // or it is too early.
   std::optional<uint64_t> Grant(absl::Time now);
-  // What became of a grant: so many bytes were sent after all.
+  // Corrects a grant: `bytes` bytes were actually sent.
   void Settle(uint64_t bytes);
 
-  // How long until Grant can give again. Infinite: nobody waits.
+  // Returns how long it takes until Grant can return a call again; infinite if no call waits.
   absl::Duration Delay(absl::Time now);
 
  private:
   void Refill(absl::Time now);
   double most() const;
-  double least() const;  // a grant needs more
+  double least() const;  // Returns the balance that a grant must exceed.
 
   uint64_t rate_;
   bool beforehand_ = false;
-  double balance_;  // bytes; negative: overdrawn
+  double balance_;  // The balance in bytes; negative if the bucket is overdrawn.
   absl::Time filled_ = absl::InfinitePast();
-  std::map<std::string, std::deque<uint64_t>> waiting_;  // by joiner; none is empty
-  std::string last_;                                     // the joiner that had its turn
+  // The waiting calls of each joiner; no queue is empty.
+  std::map<std::string, std::deque<uint64_t>> waiting_;
+  std::string last_;  // The joiner that had the last turn.
 };
 
 }  // namespace atolld

@@ -1,6 +1,6 @@
 // The receiving ends for the log. ChainFetch takes headers, from the newest known one backwards, so
-// that each is vouched for by its successor the moment it comes; EntryFetch takes the payloads of
-// headers that are known: while one is applied the next ones come from other donors.
+// that each is vouched for by its successor as soon as it comes. EntryFetch takes the payloads of
+// known headers: while one is applied, the next ones come from other donors.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -20,8 +20,8 @@ namespace {
 // Headers are small and their order is the check: one donor at a time, many requests ahead.
 constexpr uint64_t kHeadersAhead = 64;
 
-// Whole entries are held until their turn comes: as many as fit so many bytes, two at least (one is
-// applied, one is on its way), and so few that a lost donor costs little.
+// The most bytes of entries that are held until their turn comes. At least two entries are held
+// (one being applied, one under way), and so few that a lost donor costs little.
 constexpr uint64_t kHeldBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostHeld = 8;
 
@@ -29,8 +29,8 @@ uint64_t Window(uint64_t payload_limit) {
   return std::clamp<uint64_t>(kHeldBytes / std::max<uint64_t>(payload_limit, 1), 2, kMostHeld);
 }
 
-// Of one donor: small entries would otherwise cost a round trip each; of large ones the next comes
-// better from another donor.
+// Returns the requests ahead of one donor: small entries would otherwise cost a round trip each,
+// while the next large entry is better taken from another donor.
 size_t RequestsAhead(uint64_t payload_limit) { return payload_limit < kBlockBytes ? 4 : 1; }
 
 }  // namespace

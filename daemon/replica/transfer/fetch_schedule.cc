@@ -9,17 +9,17 @@
 namespace atolld {
 namespace {
 
-// Blocks that others must give before a donor that failed once is tried again: enough that a
-// flapping one costs a dial in every few blocks, few enough that it is back within a second of a
-// fetch.
+// The number of blocks that others must give before a donor that failed once is tried again: enough
+// that an unstable donor costs only one dial every few blocks, and few enough that it is back
+// within a second of a fetch.
 constexpr uint64_t kProgressBeforeRetry = 8;
 constexpr uint32_t kMostDoublings = 8;
 
-// Requests ahead of a stream whose speed is not known yet: one is answered while the next is read.
+// The requests ahead of a stream of unknown speed: one is answered while the next is read.
 constexpr size_t kFirstAhead = 2;
 
-// An item is late when an idle donor could have given it so many times over, and never before a far
-// link's round trip has passed: less is no sign of slowness.
+// An item is late when an idle donor could have given it this many times, but not before the round
+// trip of a long link has passed: less is no sign of slowness.
 constexpr int kLateFactor = 4;
 constexpr absl::Duration kNeverLateBefore = absl::Milliseconds(200);
 

@@ -13,14 +13,14 @@ namespace {
 
 using Why = DonorList::Why;
 
-// What the end of a call says of its donor.
+// Returns what the end of a call says about its donor.
 Why WhyClosed(const absl::Status& status) {
   if (absl::IsNotFound(status)) return Why::kLacksIt;
   if (absl::IsResourceExhausted(status)) return Why::kBusy;
   return Why::kFailed;
 }
 
-// What our own judgement of its bytes says.
+// Returns what the judgement of a donor's bytes says about it.
 Why WhyJudged(const absl::Status& status) {
   if (absl::IsNotFound(status)) return Why::kLacksIt;
   return absl::IsUnavailable(status) ? Why::kFailed : Why::kLied;
@@ -153,7 +153,8 @@ void FetchStreams::State::OnFrame(int id, Frame frame) {
   if (stream.greeted && schedule != nullptr) item = schedule->Owed(id);
   if (stream.greeted && !item) {
     stream.judging = false;
-    return Leave(id, Why::kLied, absl::InvalidArgumentError("it sent what nobody asked for"));
+    return Leave(id, Why::kLied,
+                 absl::InvalidArgumentError("it sent something that was not asked for"));
   }
   const auto on_frame = hooks.on_frame;
   on_frame(id, item, std::move(frame),
@@ -223,8 +224,8 @@ void FetchStreams::State::Drop(int id) {
   if (hooks.on_left) hooks.on_left(id);
 }
 
-// One timer for all streams: at the earliest instant at which one has stalled, or at which an idle
-// one should be asked for what another owes.
+// Sets one timer for all streams: for the earliest time at which one has stalled, or at which an
+// idle one should be asked for what another owes.
 void FetchStreams::State::Watch() {
   absl::Time at = schedule != nullptr ? schedule->ReconsiderAt() : absl::InfiniteFuture();
   for (const auto& [id, stream] : streams) {

@@ -1,9 +1,10 @@
-// FetchStreams: the calls of one fetch to several donors at once, and who is left for whom.
+// FetchStreams: the calls of one fetch, which go to several donors at once. It also replaces donors
+// that fail.
 //
-// It dials, asks each donor for items as the FetchSchedule says, notices one that stalls, and turns
-// to the next. Laws: a stream is not read while its last frame is being judged; a donor without
-// progress for failure_timeout is left, but never because this process itself was stopped for a
-// while; nothing is called after destruction. Loop thread.
+// It dials donors, asks each donor for the items that the FetchSchedule chooses, notices a donor
+// that stalls, and turns to another donor. Laws: a stream is not read while its last frame is being
+// judged; a donor without progress for failure_timeout is left, but not if this process was stopped
+// in that time; no hook is called after destruction. Used on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -25,49 +26,53 @@ inline constexpr size_t kDonorsAtOnce = 4;
 
 class FetchStreams {
  public:
-  enum class Judgement { kMore, kWhole };  // the answer goes on; it has come to its end
-  // Called once, at once or later. An error leaves the donor: NOT_FOUND: it lacks this;
-  // UNAVAILABLE: try another; else it lied.
+  // kMore means that the answer continues, kWhole that it is complete.
+  enum class Judgement { kMore, kWhole };
+  // The owner calls it once, at once or later, with the judgement of a frame. After an error the
+  // donor is left: NOT_FOUND means that the donor lacks the item, UNAVAILABLE that another donor
+  // should be tried, and any other error that the donor lied.
   using Judge = std::function<void(absl::StatusOr<Judgement>)>;
 
   struct Hooks {
-    // A stream's first request, answered by as many frames as its judge says. Not set, or nothing:
-    // none is needed.
+    // Returns a stream's first request. The frames that follow answer it, until one is judged
+    // kWhole. If it is unset or returns nullopt, no such request is made.
     std::function<std::optional<Frame>()> greeting;
     std::function<Frame(uint64_t item)> request;
-    // One frame of a stream: of the answer to the greeting (no item) or of an item.
+    // Takes one frame of a stream. `item` is nullopt in an answer to the greeting.
     std::function<void(int stream, std::optional<uint64_t> item, Frame frame, Judge judge)>
         on_frame;
-    std::function<void(int stream)> on_left;  // may be null
-    // Nobody is asked and nobody can be (see DonorList::Verdict). The owner may destroy the
-    // streams.
+    std::function<void(int stream)> on_left;  // Called when a stream has ended. May be null.
+    // Called with DonorList::Verdict when no donor is being asked and no further donor can be
+    // asked. The owner may destroy this object in this call.
     std::function<void(absl::Status)> on_exhausted;
   };
 
   struct Settings {
-    std::string what;  // for the log: "entries", "snapshot"
+    std::string what;  // The name of the data in the log, such as "entries" or "snapshot".
     std::string method;
-    std::vector<std::string> donors;  // best first
+    std::vector<std::string> donors;  // The addresses of the donors, best first.
     absl::Duration failure_timeout;
-    size_t streams = 1;  // at once
-    // Where it says that it leaves a donor, over many fetches; null: in the log, every time.
+    size_t streams = 1;  // The largest number of streams at the same time.
+    // Limits how often, over many fetches, it is logged that a donor was left. If null, it is
+    // logged every time.
     std::shared_ptr<RepeatedLines> lines{};
   };
 
   FetchStreams(Env env, Settings settings, Hooks hooks);
-  ~FetchStreams();  // cancels all calls
+  ~FetchStreams();  // Cancels all calls.
 
-  // What is to be fetched; before it only greetings go out. Streams stay. nullptr: nothing now.
+  // Sets the schedule of the items to fetch; nullptr means that there are none now. Before the
+  // first call only greetings are sent. Streams are kept.
   void SetSchedule(FetchSchedule* schedule);
   void SetStreams(size_t streams);
   void SetDonors(const std::vector<std::string>& donors);
 
-  // Dials and asks for what may be asked now. After the schedule has changed. Nothing is called
-  // from inside.
+  // Dials donors and requests the items that may be requested now. Must be called after the
+  // schedule has changed. No hook is called from inside this call.
   void Pump();
 
-  uint64_t received_bytes() const;  // all frames so far
-  size_t donors_used() const;       // that gave at least one item
+  uint64_t received_bytes() const;  // The bytes of all frames received so far.
+  size_t donors_used() const;       // The number of donors that gave at least one item.
 
  private:
   struct State;

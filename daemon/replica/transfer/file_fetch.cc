@@ -1,7 +1,8 @@
 // FileFetch: the receiving end for one of the run's small files.
 //
-// The first donor's answer gives the leaves, which the listed digest vouches for; with them each
-// block is checked by itself, whoever sends it. The whole file is held until it is written.
+// The first donor's answer gives the leaves, which the listed digest vouches for. With them each
+// block is checked by itself, whichever donor sends it. The whole file is held in memory until it
+// is written.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -29,7 +30,7 @@ uint64_t BlocksOf(const v1::RunFile& file) {
   return (file.bytes() + kBlockBytes - 1) / kBlockBytes;
 }
 
-// INVALID_ARGUMENT: not those of the listed file.
+// Fails with INVALID_ARGUMENT if the leaves are not those of the listed file.
 absl::StatusOr<std::vector<Digest>> CheckLeaves(const v1::RunFile& listed,
                                                 const v1::FileInfo& info) {
   std::vector<Digest> leaves;

@@ -1,9 +1,9 @@
 // SnapshotFetch: the receiving end for a snapshot, its blocks from several donors at once.
 //
-// Blocks are asked for by number and checked against the leaves, so it does not matter who sends
-// which. One snapshot is fetched at a time: the first that a donor describes and the owner confirms
-// is the one of which all others are asked for blocks.
-// Download is the file that the blocks go into.
+// Blocks are asked for by number and checked against the leaves, so it does not matter which donor
+// sends which block. One snapshot is fetched at a time: the first one that a donor describes and
+// the owner confirms; all other donors are then asked for its blocks. Download is the file into
+// which the blocks are written.
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -36,26 +36,28 @@
 namespace atolld {
 namespace {
 
-// Requests on their way to a donor: hides the round trip on long links (4 MiB in flight), bounds
-// what it reads in vain.
+// The requests under way to a donor. They hide the round trip on long links (4 MiB in flight) and
+// limit what the donor reads for nothing.
 constexpr size_t kRequestsAhead = 4;
 
-// Blocks of 1 MiB that may be here before their turn: what a slow donor may hold up.
+// The number of blocks of 1 MiB that may be here before their turn, because a slow donor holds up
+// others.
 constexpr uint64_t kWindowBlocks = 32;
 
-// Blocks that one job appends: long enough to be worth a job, short enough that others on the pool
-// do not wait for a whole snapshot.
+// The number of blocks that one job appends: enough to be worth a job, and few enough that other
+// jobs on the pool do not wait for a whole snapshot.
 constexpr int kBlocksAJob = 32;
 
-// Blocks after which the prefix is made durable: what a crash of the machine can cost.
+// The number of blocks after which the prefix is made durable; a crash of the machine can lose as
+// many.
 constexpr int kBlocksASync = 64;
 
-// The file that a fetch fills, block by block in order, so that what is there is always a prefix
-// that can be gone on with after a restart.
+// The file that a fetch fills, block by block in order, so that its content is always a prefix that
+// can be continued after a restart.
 //
-// Blocks may come in any order: those ahead of the prefix wait in memory (the fetch bounds how far
-// ahead it asks), those that a snapshot on this disk holds with the same leaf are copied from
-// there. One job at a time, on the pool; blocking.
+// Blocks may come in any order: those ahead of the prefix wait in memory (the fetch limits how far
+// ahead it asks), and those that a snapshot on this disk holds with the same leaf are copied from
+// there. Runs one job at a time, on the pool; blocking.
 class Download {
  public:
   Download(Files& files, std::string dir, v1::Genesis genesis);
@@ -339,7 +341,7 @@ void SnapshotFetch::State::Begin() {
          });
 }
 
-// Begins to look for a snapshot, from donors that are asked anew.
+// Begins to look for a snapshot, and asks all donors anew.
 void SnapshotFetch::State::Look() {
   if (streams != nullptr) received_before += streams->received_bytes();
   streams = nullptr;
@@ -412,7 +414,7 @@ void SnapshotFetch::State::TakeInfo(int stream, const Frame& frame, const Judge&
   TakeDescription(stream, told, judge);
 }
 
-// Without its leaves, of which no more are taken than a state of this run has.
+// Takes a description without its leaves; no more leaves are accepted than a state of this run has.
 void SnapshotFetch::State::TakeDescription(int stream, const v1::SnapshotInfo& told,
                                            const Judge& judge) {
   auto pages = std::make_shared<SnapshotPages>();
@@ -460,7 +462,7 @@ void SnapshotFetch::State::Confirmed(const v1::SnapshotInfo& told, const absl::S
          });
 }
 
-// The download stands: everything that is not on this disk is asked for.
+// The download is ready: asks for all blocks that are not on this disk.
 void SnapshotFetch::State::StartBlocks(const Judge& judge) {
   auto local = std::make_shared<std::vector<uint64_t>>();
   OnPool(
@@ -546,9 +548,10 @@ void SnapshotFetch::State::Complete() {
          });
 }
 
-// Nobody is left who gives this version: another one, or the end. `status` is of the last donor
-// alone: others may lack what it failed to say that it lacks, so one of which no block came counts
-// as lacking. What is here of it stays on the disk, and its blocks are used for the next one.
+// No donor is left that gives this version: looks for another one, or ends. `status` is that of the
+// last donor only. Other donors may lack the version even if it does not say so, so a version of
+// which no block came counts as lacking. The blocks that are here stay on the disk and are used for
+// the next version.
 void SnapshotFetch::State::Exhausted(const absl::Status& status) {
   const bool lacked = absl::IsNotFound(status) || !info.has_value() || blocks_fetched == 0;
   if (wanted.empty() || !lacked) return Finish(status);

@@ -1,10 +1,10 @@
-// A snapshot's description as it travels: its leaves, one digest for each MiB of the state, in
-// pages that fit a message.
+// A snapshot's description (SnapshotInfo) in the form in which it is sent: its leaves, one digest
+// for each MiB of the state, are in pages that fit into a message.
 //
-// The first message has everything but the leaves; the pages follow in the order of the blocks. No
-// page can be checked by itself, for the digest of the state is over all leaves: so all come from
-// one donor, as many as the run's manifest says and no more, and then they are held against it.
-// Any thread, one at a time.
+// The first message has everything except the leaves; the pages follow in the order of the blocks.
+// A page cannot be checked by itself, since the digest of the state is over all leaves. So all
+// pages come from one donor and are then checked together against the digest. Their number is
+// limited by the size of the state in the run's manifest. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@
 
 namespace atolld {
 
-// 512 KiB of leaves: 16 GiB of state.
+// The most leaves in a page: 512 KiB of leaves, which describe 16 GiB of state.
 inline constexpr uint64_t kSnapshotLeavesAPage = 16384;
 
-// The description without its leaves.
+// Returns the description without its leaves.
 v1::SnapshotInfo WithoutLeaves(const v1::SnapshotInfo& info);
 
-// The page that begins with the leaf of block `first`, of `most` leaves at most.
+// Returns the page that begins with the leaf of block `first` and has at most `most` leaves.
 v1::SnapshotLeaves LeavesFrom(const v1::SnapshotInfo& info, uint64_t first, uint64_t most);
 
-// Puts the pages together.
+// Assembles a description from its pages.
 class SnapshotPages {
  public:
-  // `info` has passed CheckSnapshotShape. INVALID_ARGUMENT: it has leaves already.
+  // `info` must have passed CheckSnapshotShape. Fails with INVALID_ARGUMENT if it already has
+  // leaves.
   absl::Status Begin(v1::SnapshotInfo info);
-  // INVALID_ARGUMENT: not the next page, none, or more leaves than there are blocks; nothing of it
-  // is kept.
+  // Adds a page. Fails with INVALID_ARGUMENT, and ignores the page, if it is not the next page, is
+  // empty, or has more leaves than there are blocks.
   absl::Status Take(const v1::SnapshotLeaves& page);
   bool complete() const { return taken_ == blocks_a_buffer_ * buffers_; }
-  // The whole description once it is complete, to be checked (CheckSnapshotInfo).
+  // The whole description once it is complete; it must still be checked (CheckSnapshotInfo).
   const v1::SnapshotInfo& info() const { return info_; }
 
  private:

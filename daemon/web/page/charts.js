@@ -112,6 +112,11 @@ class Chart {
   }
 }
 
+// Of a point of the chart, which has NaN where the coordinator has a word.
+function lossOf(value) {
+  return figures.loss(value === null || Number.isFinite(value) ? value : String(value));
+}
+
 export class LossChart extends Chart {
   constructor() {
     super("loss");
@@ -157,12 +162,12 @@ export class LossChart extends Chart {
       for (let i = this.rows.indexOf(row); i >= 0; --i) {
         if (this.rows[i][name] !== null) return this.rows[i][name];
       }
-      return NaN;
+      return null;
     };
     const title = {name: axis.label, value: axis.show(axis.at(row))};
     const parts = [
-      {name: "training", mark: "a", value: figures.loss(before("train"))},
-      {name: "validation", mark: "b", value: figures.loss(before("validation"))},
+      {name: "training", mark: "a", value: lossOf(before("train"))},
+      {name: "validation", mark: "b", value: lossOf(before("validation"))},
     ];
     readOut(this.key, title, parts);
     this.place.setAttribute("aria-label",

@@ -1,4 +1,4 @@
-// Figures as people read them, with their units. Pure.
+// Figures as people read them, with their units; null is one that is not known. Pure.
 
 const whole = new Intl.NumberFormat("en", {maximumFractionDigits: 0});
 const NONE = "\u2013";
@@ -19,8 +19,17 @@ export function large(value) {
   return NONE;
 }
 
+// The coordinator's words for what is not a number: JSON has none.
+const WORDS = ["NaN", "Infinity", "-Infinity"];
+
 export function loss(value) {
-  return Number.isFinite(value) && value !== null ? value.toFixed(4) : NONE;
+  if (WORDS.includes(value)) return value;
+  return Number.isFinite(value) ? value.toFixed(4) : NONE;
+}
+
+// For a chart: null where it is not known, NaN where it is not a number.
+export function point(value) {
+  return value === null ? null : Number(value);
 }
 
 export function seconds(value) {
@@ -62,7 +71,7 @@ export function speed(tokensPerSecond) {
 }
 
 export function share(value) {
-  return value > 0 ? `${(100 * value).toFixed(1)} %` : NONE;
+  return Number.isFinite(value) ? `${(100 * value).toFixed(1)} %` : NONE;
 }
 
 export function clock(unixSeconds) {

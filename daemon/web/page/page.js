@@ -224,20 +224,21 @@ function showTiles(run) {
         `from now, at ${figures.clock(run.predicted_end_unix_seconds)}` : "not known yet");
   }
   setText(byId("elapsed"), figures.seconds(run.elapsed_seconds));
-  setText(byId("elapsed-note"), "of training");
+  setText(byId("elapsed-note"), run.elapsed_seconds === null ? "not known" : "of training");
   setText(byId("tokens"), figures.large(run.tokens));
   const newest = newestOf(known.rounds, "tokens");
   setText(byId("tokens-note"), newest ? `${figures.large(newest.tokens)} a round` : "");
   const train = newestOf(known.rounds, "train_loss");
   setText(byId("train-loss"), train ? figures.loss(train.train_loss) : figures.none);
-  setText(byId("train-loss-note"), train ? `nats, round ${figures.count(train.version)}` : "");
+  const unit = run.loss_unit ? `${run.loss_unit}, ` : "";
+  setText(byId("train-loss-note"), train ? `${unit}round ${figures.count(train.version)}` : "");
   const validation = newestOf(known.evaluations, "loss");
   setText(byId("val-loss"), validation ? figures.loss(validation.loss) : figures.none);
   const spread = validation && validation.own_parties
       ? `; parties ${figures.loss(validation.own_tenth)} to ` +
         `${figures.loss(validation.own_ninetieth)}` : "";
   setText(byId("val-loss-note"), validation
-      ? `nats, round ${figures.count(validation.version)}${spread}` : "not evaluated yet");
+      ? `${unit}round ${figures.count(validation.version)}${spread}` : "not evaluated yet");
   showUtilisation(run);
   const live = run.peers.filter((peer) => peer.member.state === "live");
   setText(byId("live"), `${live.length} of ${run.peers.length}`);
@@ -269,8 +270,8 @@ function chartRows() {
     }
     rows.push({
       version, allTokens, elapsed,
-      train: round ? round.train_loss : null,
-      validation: evaluation ? evaluation.loss : null,
+      train: figures.point(round ? round.train_loss : null),
+      validation: figures.point(evaluation ? evaluation.loss : null),
       trained: round ? round.train_seconds : null,
       exchanged: round ? round.exchange_seconds || 0 : 0,
       audited: round ? round.audit_seconds || 0 : 0,
@@ -355,7 +356,7 @@ const SORTS = {
   tokens: (peer) => peer.tokens,
   share: (peer) => peer.mean_share || 0,
   used: (peer) => usedOf(peer) || 0,
-  speed: (peer) => peer.progress.tokens_per_second,
+  speed: (peer) => peer.progress.tokens_per_second || 0,
   flags: (peer) => flagsOf(peer).length,
 };
 
@@ -467,7 +468,7 @@ function routedPeer() {
 
 function factsOf(peer) {
   const {progress, member} = peer;
-  const known = (value, show) => (value ? show(value) : figures.none);
+  const known = (value, show) => (value === null || value === undefined ? figures.none : show(value));
   const used = peer.utilisation || {};
   return [
     ["Role", member.role], ["Region", member.region || figures.none],

@@ -1,5 +1,6 @@
 // Oracles for the codecs: the formats' formulas in their plainest form, scalar and with libm; they
-// share no code with compression/. Unit tests judge kernels by them, the simulation whole entries.
+// share no code with compression/. Unit tests check kernels against them, and the simulation checks
+// whole entries.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +11,25 @@
 
 namespace atolld {
 
-// What the codec's Encode, EncodeMean and EncodeStochastic write. Values must be finite.
+// Return what the codec's Encode, EncodeMean and EncodeStochastic write. Values must be finite.
 std::vector<uint8_t> ReferenceEncode(const std::string& codec, absl::Span<const float> values);
 std::vector<uint8_t> ReferenceEncodeMean(const std::string& codec, absl::Span<const float> values);
 std::vector<uint8_t> ReferenceEncodeStochastic(const std::string& codec,
                                                absl::Span<const float> values, uint64_t key);
 
-// ChunkKey(RoundingKey(seed, occasion, part), chunk).
+// Returns ChunkKey(RoundingKey(seed, occasion, part), chunk).
 uint64_t ReferenceKey(uint64_t seed, uint64_t occasion, uint64_t part, uint64_t chunk);
 
 // The bytes must be what an encoder writes.
 std::vector<float> ReferenceDecode(const std::string& codec, absl::Span<const uint8_t> bytes,
                                    size_t elements);
 
-// Of int8 and int4: over their blocks, the scale's square times the sum of the codes' squares.
+// For int8 and int4: the sum over blocks of the scale's square times the sum of the codes' squares.
 double ReferenceSquaredNorm(const std::string& codec, absl::Span<const uint8_t> bytes,
                             size_t elements);
 
-// For topk_reference.cc: the int2 codes of one block, whose codebook is appended to `codebook`.
+// For topk_reference.cc: returns the int2 codes of one block and appends its codebook to
+// `codebook`.
 std::vector<int> ReferenceInt2Codes(absl::Span<const float> block, std::vector<uint8_t>* codebook);
 std::vector<uint8_t> ReferenceTopkEncode(absl::Span<const float> values, bool mean);
 std::vector<float> ReferenceTopkDecode(absl::Span<const uint8_t> bytes, size_t elements);

@@ -123,7 +123,7 @@ TEST(EitherCodecTest, TheSlowCodecIsSmallerAndFitsTheMeans) {
   };
   EXPECT_EQ(wrong("int8", "", "int4"), "");
   EXPECT_EQ(wrong("bf16", "int4", "topk"), "");
-  EXPECT_THAT(wrong("int8", "", "int8"), HasSubstr("what all others send in as well"));
+  EXPECT_THAT(wrong("int8", "", "int8"), HasSubstr("what all others use too"));
   EXPECT_THAT(wrong("int4", "", "int8"), HasSubstr("no smaller than 'int4'"));
   EXPECT_THAT(wrong("int8", "int2", "topk"), HasSubstr("'int2' does not encode means of 'topk'"));
 }

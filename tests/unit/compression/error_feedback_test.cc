@@ -61,6 +61,16 @@ TEST(ErrorFeedback, NothingIsLostOverManyRounds) {
     ASSERT_NEAR(arrived[i] + residual[i], wanted[i], 1e-4) << i;
 }
 
+TEST(ErrorFeedback, AShareIsCarriedToTheBit) {
+  // Broken: a residual could not be recomputed from the log, or would change where nothing was cut.
+  const float huge = 1.5e30f, small = 0x1p-149f;
+  std::vector<float> residual = {huge, -3.0f, small};
+  CarryShare(1.0f, absl::MakeSpan(residual));
+  EXPECT_EQ(residual, (std::vector<float>{huge, -3.0f, small}));
+  CarryShare(0.25f, absl::MakeSpan(residual));
+  EXPECT_EQ(residual, (std::vector<float>{huge / 4, -0.75f, 0.0f}));
+}
+
 TEST(ErrorFeedback, RefusesWhatDoesNotFit) {
   // Broken: a residual of another grid or a corrupt chunk would be mixed in silently.
   std::vector<float> update(4, 1.0f);

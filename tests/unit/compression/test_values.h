@@ -1,5 +1,5 @@
-// Inputs for the codec tests that are the same everywhere: integer arithmetic and powers of two, no
-// libm.
+// Inputs for the codec tests that are the same on every machine: integer arithmetic and powers of
+// two, no libm.
 #pragma once
 
 #include <openssl/sha.h>
@@ -37,7 +37,7 @@ inline float FloatFromBits(uint32_t bits) {
   return value;
 }
 
-// Any finite float, each bit pattern alike: all magnitudes, denormals, both zeros.
+// Any finite float, all bit patterns equally likely: all magnitudes, denormals, both zeros.
 inline std::vector<float> AnyFiniteValues(size_t elements, uint64_t seed) {
   TestRandom random(seed);
   std::vector<float> values(elements);
@@ -49,7 +49,7 @@ inline std::vector<float> AnyFiniteValues(size_t elements, uint64_t seed) {
   return values;
 }
 
-// Bell-shaped values (a sum of four uniform ones); each run of 64 has its own power of two from
+// Bell-shaped values (a sum of four uniform ones); each group of 64 has its own power of two from
 // 2^-20 to 2^-5.
 inline std::vector<float> BellValues(size_t elements, uint64_t seed) {
   TestRandom random(seed);

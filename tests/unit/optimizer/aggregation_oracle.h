@@ -1,5 +1,5 @@
-// The aggregation rules once more, as plain as they can be written: on whole vectors in long double
-// or, where bits are compared, in fp32 one operation a line. Shares no code with optimizer/.
+// Recomputes the aggregation rules as plainly as possible: on whole vectors, in long double or,
+// where bits are compared, in fp32 with one operation per line. Shares no code with optimizer/.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ using Reals = std::vector<long double>;
 
 std::vector<absl::Span<const float>> SpansOf(const Vectors& vectors);
 
-// A signal that all share, and a noise of the given size for each: updates of one round.
+// Returns the updates of one round: a signal that all share, and a noise of the given size for
+// each.
 Vectors HonestUpdates(size_t contributors, size_t elements, float noise, uint64_t seed);
 
 long double DistanceOf(const Reals& a, const Reals& b);
@@ -31,26 +32,26 @@ long double NormOf(const Vector& values);
 
 long double OracleLowerMedian(Reals values);
 
-// sum of factors[i] x updates[i]
+// Returns the sum of factors[i] x updates[i].
 Reals Combined(const Vectors& updates, const Reals& factors);
 
-// The plain mean of a coordinate's values without the least and the greatest `trim`.
+// Returns the plain mean of a coordinate's values without the `trim` least and greatest ones.
 float OracleTrimmed(Vector column, size_t trim);
 
 Vector OracleTrimmedMean(const Vectors& updates, const Vector& scales, size_t trim);
 
-// Contributors by Krum's score, best first.
+// Returns the contributors by Krum's score, best first.
 std::vector<size_t> OracleKrumOrder(const Vectors& updates, size_t faulty);
 
-// What the geometric median minimises.
+// Returns what the geometric median minimises.
 long double DistanceSum(const Vectors& updates, const Vector& weights, const Reals& point);
 
-// Weiszfeld from the mean on, on whole vectors, until nothing moves.
+// Runs Weiszfeld's algorithm from the mean on, on whole vectors, until nothing changes.
 Reals OracleGeometricMedian(const Vectors& updates, const Vector& weights);
 
 Reals OracleCentredClipping(const Vectors& updates, const Vector& weights, const Vector& centre);
 
-// The three steps of a rule on updates that make one chunk.
+// Runs the three steps of a rule on updates that make one chunk.
 absl::StatusOr<Vector> Aggregate(const AggregationRule& rule, const Vectors& updates,
                                  const Vector& weights, const Vector& centre = {},
                                  double reference_norm = 0);

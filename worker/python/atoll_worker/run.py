@@ -94,6 +94,7 @@ class Round:
         if self._run.spec.inner.epochs and self._steps:
             self._all = self._run.spec.inner.epochs * a_pass
             self._steps = -(-self._all // self._batch)
+        self._first += self._train.again * self._all
 
     def _numbers(self, step: int) -> List[int]:
         if self._all is None:

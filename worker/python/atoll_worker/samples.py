@@ -15,7 +15,7 @@ def of_step(train: worker_pb2.TrainSteps, step: int, batch: int) -> List[int]:
     lease the run's own numbering of steps."""
     skip = step * batch
     if not train.samples:
-        first = train.first_step * batch + skip
+        first = (train.first_step + train.again * train.steps) * batch + skip
         return list(range(first, first + batch))
     numbers: List[int] = []
     for leased in train.samples:

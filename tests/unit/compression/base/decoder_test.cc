@@ -28,11 +28,11 @@ TEST(Decoder, WhatNoModelOfAFamilyHasIsNamed) {
   } cases[] = {
       {"grok", [](DecoderShape&) {}, "family is 'grok'; known are llama, mistral, qwen2"},
       {"llama", [](DecoderShape& s) { s.head_width = 7; }, "head_width is 7; it must be even"},
-      {"llama", [](DecoderShape& s) { s.window = 4; }, "window is not of family 'llama'"},
+      {"llama", [](DecoderShape& s) { s.window = 4; }, "window is not for family 'llama'"},
       {"mistral", [](DecoderShape& s) { s.attention_bias = true; },
-       "attention_bias is not of family 'mistral'"},
+       "attention_bias is not for family 'mistral'"},
       {"mistral", [](DecoderShape& s) { s.layer_pattern = "gl"; },
-       "layer_pattern is not of family 'mistral'"},
+       "layer_pattern is not for family 'mistral'"},
       {"qwen2", [](DecoderShape& s) { s.layer_pattern = "gl"; }, "window is missing"},
       {"qwen2", [](DecoderShape& s) { s.layer_pattern = "gn"; }, "its letters must be of: gl"},
       {"qwen3", [](DecoderShape& s) { s.layer_pattern = "ggggg"; }, "layer_pattern has 5 letters"},
@@ -54,9 +54,9 @@ TEST(Decoder, WhatNoModelOfAFamilyHasIsNamed) {
          s.rope_high = 1;
        },
        "rope_high is 1; it must be above rope_low, 4"},
-      {"llama", [](DecoderShape& s) { s.query_scalar = 8; }, "query_scalar is not of family"},
+      {"llama", [](DecoderShape& s) { s.query_scalar = 8; }, "query_scalar is not for family"},
       {"gemma3", [](DecoderShape& s) { s.local_rope_theta = 0; }, "local_rope_theta is 0"},
-      {"gemma3", [](DecoderShape& s) { s.logit_cap = 30; }, "logit_cap is not of family 'gemma3'"},
+      {"gemma3", [](DecoderShape& s) { s.logit_cap = 30; }, "logit_cap is not for family 'gemma3'"},
       {"gemma2", [](DecoderShape& s) { s.attention_cap = -1; }, "attention_cap is -1"},
   };
   for (const auto& one : cases) {
@@ -68,7 +68,7 @@ TEST(Decoder, WhatNoModelOfAFamilyHasIsNamed) {
     EXPECT_EQ(FaultOfDecoder(Of(family, [](DecoderShape&) {}), 4).what, "") << family;
   }
   EXPECT_THAT(FaultOfNoDecoder(Of("qwen2", [](DecoderShape&) {}), "gpt2").what,
-              HasSubstr("family is not of kind 'gpt2'; leave it out, or take kind 'llama'"));
+              HasSubstr("family is not for kind 'gpt2'; leave it out, or take kind 'llama'"));
   EXPECT_EQ(FaultOfNoDecoder(DecoderShape(), "gpt2").what, "");
 }
 

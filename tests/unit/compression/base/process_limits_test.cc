@@ -56,11 +56,46 @@ class MachineTree {
                                      " /sys/fs/cgroup ro,nosuid shared:9 - cgroup2 cgroup rw\n");
   }
 
+  std::string root() const { return directory_.path(); }
+
   ProcessLimits Read() const { return ReadProcessLimits(directory_.path()); }
 
  private:
   TemporaryDirectory directory_;
 };
+
+// Broken: a daemon that gets no thread ends without saying which limit to raise.
+TEST(ThreadLimit, IsTheGroupsWithTheLeastLeft) {
+  MachineTree machine;
+  EXPECT_EQ(ReadThreadLimit(machine.root()).most, kNoLimit);
+  EXPECT_THAT(Describe(ReadThreadLimit(machine.root())), HasSubstr("threads-max"));
+  machine.InGroup("/a/b");
+  machine.Write("sys/fs/cgroup/a/b/pids.max", "max\n");
+  machine.Write("sys/fs/cgroup/a/pids.max", "40\n");
+  machine.Write("sys/fs/cgroup/a/pids.current", "38\n");
+  machine.Write("sys/fs/cgroup/pids.max", "30000\n");
+  const ThreadLimit limit = ReadThreadLimit(machine.root());
+  EXPECT_EQ(limit.most, 40u);
+  EXPECT_EQ(limit.used, 38u);
+  EXPECT_THAT(Describe(limit), HasSubstr("cgroup pids.max of /a is 40, and 38 are in use"));
+}
+
+// Broken: a worker that the kernel has killed for want of memory is "killed by signal 9".
+TEST(OomKills, AreCountedByTheGroupOrTheMachine) {
+  MachineTree machine;
+  EXPECT_TRUE(ReadOomKills(machine.root()).source.empty());
+  machine.Write("proc/vmstat", "pgfault 9\noom_kill 2\n");
+  EXPECT_EQ(ReadOomKills(machine.root()).count, 2u);
+  machine.InGroup("/a");
+  machine.Write("sys/fs/cgroup/a/memory.events", "oom 7\noom_kill 3\noom_group_kill 0\n");
+  EXPECT_EQ(ReadOomKills(machine.root()).count, 3u);
+  EXPECT_EQ(ReadOomKills(machine.root()).source, "cgroup memory.events");
+  machine.Write("proc/self/cgroup", "4:memory:/a\n");
+  machine.Write("proc/self/mountinfo",
+                "31 24 0:28 / /sys/fs/cgroup rw - cgroup cgroup rw,memory\n");
+  machine.Write("sys/fs/cgroup/a/memory.oom_control", "oom_kill_disable 0\noom_kill 5\n");
+  EXPECT_EQ(ReadOomKills(machine.root()).count, 5u);
+}
 
 TEST(ProcessLimits, AMachineWithoutLimits) {
   const ProcessLimits limits = MachineTree().Read();

@@ -115,7 +115,7 @@ TEST(LocalAddresses, PeersListenWhereTheCoordinatorDoes) {
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("[coordinator] listen"), HasSubstr("192.0.2.77:7070"),
-                    HasSubstr("no address of this machine")));
+                    HasSubstr("not an address of this machine")));
 }
 
 TEST(LocalAddresses, EachPeerHasItsOwnPort) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "daemon/cli/format.h"
@@ -14,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Chart Falling() {
   Series line{"training", {}, false};
@@ -104,6 +106,20 @@ TEST(ChartTest, SvgIsWellFormedText) {
   EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; c"));
   EXPECT_THAT(svg, HasSubstr("<path d=\"M"));
   EXPECT_THAT(svg, HasSubstr("<circle"));
+}
+
+// Broken: a run that diverged would look like one that ended before, or its line would cross the
+// gap.
+TEST(ChartTest, WhatIsNotANumberBreaksTheLineAndIsTold) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Chart chart{"loss", "round", "", {{"training", {{1, 5}, {2, 4}, {3, nan}, {4, 3}}, false}}};
+  const std::string svg = ChartSvg(chart);
+  EXPECT_THAT(svg, HasSubstr("training (1 NaN)"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  const size_t end = svg.find(" fill=\"none\"");
+  const std::string path = svg.substr(svg.rfind("<path d=", end), end);
+  EXPECT_EQ(std::count(path.begin(), path.begin() + 60, 'M'), 2) << path;
+  EXPECT_THAT(DrawChart(chart, 60, 10, Charset::kAscii)[0], HasSubstr("training (1 NaN)"));
 }
 
 }  // namespace

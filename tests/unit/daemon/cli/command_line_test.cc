@@ -103,7 +103,7 @@ TEST(CommandLineTest, AValueThatIsNoneSaysWhatIsWanted) {
       {{"generate", "--dir", "x", "--prompt", "y", "--temperature", "nan"},
        "atoll generate: --temperature: 'nan' is not a number\n"},
       {{"data", "inspect", "x", "--kind", "plian"},
-       "atoll data inspect: --kind: 'plian' is none of text, plain, jsonl, chat, bin, npy, "
+       "atoll data inspect: --kind: 'plian' is not one of text, plain, jsonl, chat, bin, npy, "
        "prepared; did you mean 'plain'?\n"},
       {{"local", "--config"}, "atoll local: --config needs a value\n"},
       {{"local", "--config", "x", "--config", "y"},
@@ -111,7 +111,7 @@ TEST(CommandLineTest, AValueThatIsNoneSaysWhatIsWanted) {
       {{"run", "show", "--coordinator", "a:1", "--dir", "b"},
        "atoll run show: --coordinator excludes --dir\n"},
       {{"config", "validate", "/none/such.toml", "--for", "010"},
-       "atoll config validate: --for: '010' is none of any, local, coordinator, peer\n"},
+       "atoll config validate: --for: '010' is not one of any, local, coordinator, peer\n"},
       {{"plan", "--config", "/none/such.toml", "--peers", "010"},
        "/none/such.toml: there is no such file\n"},
       {{"plan", "--config", "/none/such.toml", "--rate", "fast"},
@@ -207,7 +207,7 @@ TEST(CommandLineTest, WritesWhatShellsAndManRead) {
   EXPECT_THAT(CallAtoll({"man", "run", "show"}).out, HasSubstr(".TH ATOLL\\-RUN\\-SHOW 1 "));
   EXPECT_THAT(CallAtoll({"completion", "bash"}).out, HasSubstr("complete -F _atoll atoll"));
   EXPECT_THAT(CallAtoll({"completion", "zsh"}).out, HasSubstr("#compdef atoll\n"));
-  EXPECT_THAT(CallAtoll({"completion", "fish"}).err, HasSubstr("'fish' is none of bash, zsh"));
+  EXPECT_THAT(CallAtoll({"completion", "fish"}).err, HasSubstr("'fish' is not one of bash, zsh"));
 }
 
 TEST(CommandLineTest, ConfigErrorsAreCode2) {

@@ -134,6 +134,11 @@ std::vector<PlantedCause> PlantedInPeers() {
          run->mutable_peers(3)->mutable_progress()->set_disk_free_bytes(1 << 30);
        },
        "disk", "d", "nearly full: 1.1 GB are free", "[peer] keep_bytes", "2.4 GB"},
+      {"slow disk",
+       [](v1::RunStatus* run) {
+         run->mutable_peers(1)->mutable_progress()->set_slow_sync_seconds(4.25);
+       },
+       "disk", "b", "slow: an fsync took 4.2 s", "", ""},
       {"the coordinator's disk",
        [](v1::RunStatus* run) {
          run->set_phase("waiting");
@@ -142,6 +147,18 @@ std::vector<PlantedCause> PlantedInPeers() {
        "disk", "", "disk is full", "", ""},
       {"clock", [](v1::RunStatus* run) { run->mutable_peers(0)->set_clock_offset_seconds(-900); },
        "clock", "a", "15 minutes behind the coordinator's", "", ""},
+      {"a port that nobody reaches",
+       [](v1::RunStatus* run) {
+         for (const char* from : {"", "b"}) {
+           v1::ReachDoubt* doubt = run->add_doubts();
+           doubt->set_from(from);
+           doubt->set_to("c");
+           doubt->set_seconds(12);
+           doubt->set_reason("no answer");
+         }
+       },
+       "reach", "c", "the coordinator, b cannot reach c for 12 s: no answer", "[peer] advertise",
+       "none"},
       {"bad data",
        [](v1::RunStatus* run) { run->mutable_peers(1)->mutable_progress()->set_loss(9); }, "data",
        "b", "9 where the others have 3", "", ""},

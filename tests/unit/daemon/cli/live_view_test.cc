@@ -1,9 +1,12 @@
 #include "daemon/cli/live_view.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <string>
 
 #include "absl/strings/str_join.h"
 #include "compression/base/names.h"
@@ -152,6 +155,28 @@ TEST(LiveViewTest, NothingThatItQuotesCommandsATerminal) {
   EXPECT_THAT(written, HasSubstr("one \\x1b[9A two"));
   EXPECT_THAT(written, HasSubstr("three\\x1b]0;x\\x07\n"));
   EXPECT_THAT(written, Not(HasSubstr("\x1b[9A")));
+}
+
+// Broken: who supervises processes stands still because nobody reads what it says of them.
+TEST(SaidLinesTest, LeavesOutAndCountsWhatNobodyReads) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  fcntl(ends[1], F_SETPIPE_SZ, 4096);
+  FILE* const out = fdopen(ends[1], "w");
+  SaidLines lines(out);
+  const std::string long_line(1000, 'x');
+  for (int i = 0; i < 100; ++i) lines.Say(long_line);
+  EXPECT_FALSE(TakesOutput(out));
+  char bytes[65536];
+  ASSERT_GT(read(ends[0], bytes, sizeof bytes), 0);
+  lines.Say("back");
+  const ssize_t got = read(ends[0], bytes, sizeof bytes);
+  ASSERT_GT(got, 0);
+  EXPECT_THAT(
+      std::string(bytes, static_cast<size_t>(got)),
+      ::testing::MatchesRegex("\\(9[0-9] lines were left out here: nobody read them\\)\nback\n"));
+  fclose(out);
+  close(ends[0]);
 }
 
 TEST(LiveViewTest, SaysWhatBecameOfADeadProcess) {

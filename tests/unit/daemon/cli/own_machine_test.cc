@@ -43,7 +43,7 @@ TEST(OwnMachineTest, ThePeerThatIsMeantIsFoundOrAskedFor) {
   };
   EXPECT_THAT(error(FindPeerFolder("", "/", {})), HasSubstr("name one, --dir DIR"));
   EXPECT_THAT(error(FindPeerFolder("", "/", {"/a", "/b"})), HasSubstr("--dir /a, --dir /b"));
-  EXPECT_THAT(error(FindPeerFolder(dir.path(), "/", {"/a"})), HasSubstr("is no peer's folder"));
+  EXPECT_THAT(error(FindPeerFolder(dir.path(), "/", {"/a"})), HasSubstr("is not a peer's folder"));
 }
 
 TEST(OwnMachineTest, RunningPeersAreKnownByTheirSockets) {

@@ -110,7 +110,8 @@ TEST(ReceiptFile, IsReadAsItWasWritten) {
   }
   nlohmann::ordered_json more = json;
   more["bonus"] = 1;
-  EXPECT_THAT(ParseReceipt(more.dump()).status().message(), HasSubstr("it has no \"bonus\""));
+  EXPECT_THAT(ParseReceipt(more.dump()).status().message(),
+              HasSubstr("it has the unknown key \"bonus\""));
   more = json;
   more["signature"] = "not hex";
   EXPECT_THAT(ParseReceipt(more.dump()).status().message(), HasSubstr("not hexadecimal"));
@@ -118,7 +119,7 @@ TEST(ReceiptFile, IsReadAsItWasWritten) {
   more["tokens"] = -5;
   EXPECT_THAT(ParseReceipt(more.dump()).status().message(), HasSubstr("\"tokens\" is not a whole"));
   for (const char* text : {"", "[]", "nonsense", "{"}) {
-    EXPECT_THAT(ParseReceipt(text).status().message(), HasSubstr("no JSON object"));
+    EXPECT_THAT(ParseReceipt(text).status().message(), HasSubstr("not a JSON object"));
   }
 }
 

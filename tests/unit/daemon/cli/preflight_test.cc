@@ -1,6 +1,9 @@
 // Would break: a machine joins a run that it cannot take part in, or is told that all is well.
 #include "daemon/cli/preflight.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -8,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "daemon/cli/kernel_fitness.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/transport/sockets.h"
 #include "gmock/gmock.h"
@@ -43,10 +47,11 @@ TEST(Preflight, SaysWhatItFound) {
   const TemporaryDirectory directory;
   PreflightOptions options = Options(directory);
   const auto findings = Preflight(options);
-  EXPECT_EQ(7u, findings.size());
+  EXPECT_EQ(10u, findings.size());
   EXPECT_EQ(Weight::kGood, Of(findings, "clock").weight);
   EXPECT_NE(Weight::kFatal, Of(findings, "disk").weight) << Of(findings, "disk").line;
   EXPECT_THAT(Of(findings, "disk").line, HasSubstr("B free in "));
+  EXPECT_EQ(Weight::kGood, Of(findings, "folder").weight) << Of(findings, "folder").line;
   EXPECT_THAT(Of(findings, "memory").line, HasSubstr("B free of "));
   EXPECT_THAT(Of(findings, "memory").line, ::testing::Not(HasSubstr("memory: 0 B")));
   // Nobody listens there; it may be on its way up.
@@ -66,8 +71,8 @@ TEST(Preflight, LooksAtTheMachineAlone) {
   for (const Finding& finding : Preflight(options)) {
     subjects.push_back(finding.line.substr(0, finding.line.find(": ")));
   }
-  EXPECT_THAT(subjects,
-              ::testing::ElementsAre("disk", "memory", "processors", "open files", "others"));
+  EXPECT_THAT(subjects, ::testing::ElementsAre("disk", "folder", "memory", "processors",
+                                               "open files", "processes", "threads", "others"));
 }
 
 // Broken: a container is told that it has the machine, and its workers fight for two cores.
@@ -93,6 +98,25 @@ TEST(Preflight, GoesByWhatTheProcessMayHave) {
   EXPECT_EQ(Weight::kDoubtful, Of(CheckLimits(limits, 1), "open files").weight);
 }
 
+[[noreturn]] void TellOfFewThreads() {
+  rlimit little = {};
+  little.rlim_cur = little.rlim_max = uint64_t{2} << 30;
+  setrlimit(RLIMIT_AS, &little);
+  const Finding few = Of(CheckKernel(1000), "threads");
+  const bool told = few.weight == Weight::kFatal && few.line.find("only ") != std::string::npos &&
+                    few.line.find("pids.max") != std::string::npos;
+  _exit(told ? 7 : 1);
+}
+
+// Broken: a daemon is told that all is well where its worker could not be started.
+TEST(Preflight, TriesWhatADaemonAsksOfTheKernel) {
+  const auto findings = CheckKernel(ThreadsOfPeer(2));
+  EXPECT_EQ(Weight::kGood, Of(findings, "processes").weight) << Of(findings, "processes").line;
+  EXPECT_EQ(Weight::kGood, Of(findings, "threads").weight) << Of(findings, "threads").line;
+  // Stacks count as memory of the process: with little of it left, few threads can run.
+  EXPECT_EXIT(TellOfFewThreads(), ::testing::ExitedWithCode(7), "");
+}
+
 TEST(Preflight, WhereNothingCanBeWrittenNothingCanLive) {
   const TemporaryDirectory directory;
   PreflightOptions options = Options(directory);
@@ -100,7 +124,7 @@ TEST(Preflight, WhereNothingCanBeWrittenNothingCanLive) {
   options.dir = directory.File("file/atoll");
   const Finding file = Of(Preflight(options), "disk");
   EXPECT_EQ(Weight::kFatal, file.weight);
-  EXPECT_THAT(file.line, HasSubstr("/file is no folder"));
+  EXPECT_THAT(file.line, HasSubstr("/file is not a folder"));
   options.dir = "/proc/sys/atoll";  // nobody may write there, whoever asks
   EXPECT_EQ(Weight::kFatal, Of(Preflight(options), "disk").weight);
 }

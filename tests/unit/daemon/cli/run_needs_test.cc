@@ -98,7 +98,7 @@ TEST_F(RunNeedsTest, ATokenizerComesFromThePeersUnlessItIsTooLarge) {
   brought_.tokenizer = file;
   Expect("tokenizer", Weight::kGood, file);
   brought_.tokenizer = Write("other.json", "[]");
-  Expect("tokenizer", Weight::kFatal, "is another than the run's tokenizer.json");
+  Expect("tokenizer", Weight::kFatal, "differs from the run's tokenizer.json");
   brought_.tokenizer = directory_.File("none.json");
   Expect("tokenizer", Weight::kFatal, "none.json");
   brought_.tokenizer.clear();
@@ -124,13 +124,13 @@ TEST_F(RunNeedsTest, AFolderOfHuggingFacesIsKnownByItsConfig) {
   run_.mutable_spec()->mutable_model()->set_kind(kHuggingFaceKind);
   Expect("model", Weight::kFatal, "name its folder with --base");
   brought_.base = directory_.path();
-  Expect("model", Weight::kFatal, "no folder with a config.json");
+  Expect("model", Weight::kFatal, "not a folder with a config.json");
   const std::string config = Write("config.json", "{}");
   Expect("model", Weight::kGood, directory_.path());
   run_.mutable_spec()->mutable_model()->set_file_digest(DigestOfFile(config).value());
   Expect("model", Weight::kGood, directory_.path());
   Write("config.json", "{\"hidden_size\": 1}");
-  Expect("model", Weight::kFatal, "is another than the run's");
+  Expect("model", Weight::kFatal, "differs from the run's");
 }
 
 TEST_F(RunNeedsTest, AProgramIsTheFileOrTheWorker) {
@@ -154,7 +154,7 @@ TEST_F(RunNeedsTest, ARunThatIsOverSaysHowItEndedAndWhoHasItsModel) {
   run_.clear_holders();
   run_.add_past_holders("a");
   run_.add_past_holders("b");
-  Expect("run", Weight::kFatal, "validation loss 2.250 nats a token");
+  Expect("run", Weight::kFatal, "validation loss 2.2500 nats a byte");
   Expect("run", Weight::kFatal, "it lies with a, b, where `atoll export`");
 }
 

@@ -1,4 +1,4 @@
-// Statuses as a coordinator sends them, for the tests of what is made of them.
+// Statuses as a coordinator sends them, for the tests of the code that displays them.
 #pragma once
 
 #include <cstdint>

@@ -46,8 +46,9 @@ TEST(StatusJsonTest, IsValidAndPlainWhateverBytesAStringHolds) {
   EXPECT_EQ("caf\xc3\xa9", nlohmann::json::parse(JsonText("caf\xc3\xa9")).get<std::string>());
 }
 
-// Broken: a script cannot parse the figures of a run that has diverged: JSON has no NaN.
-TEST(StatusJsonTest, WhatIsNoNumberIsNull) {
+// Broken: a script cannot parse the figures of a run that has diverged, since JSON has no NaN, or
+// takes them for figures that are not known.
+TEST(StatusJsonTest, WhatIsNoNumberIsAWord) {
   v1::RunStatus status;
   status.add_evaluations()->set_loss(NAN);
   status.add_rounds()->set_train_loss(INFINITY);
@@ -55,9 +56,9 @@ TEST(StatusJsonTest, WhatIsNoNumberIsNull) {
   const std::string text = JsonText(RunStatusJson(status));
   const nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(parsed.is_discarded()) << text;
-  EXPECT_TRUE(parsed["evaluations"][0]["loss"].is_null()) << text;
-  EXPECT_TRUE(parsed["rounds"][0]["train_loss"].is_null()) << text;
-  EXPECT_TRUE(parsed["peers"][0]["progress"]["loss"].is_null()) << text;
+  EXPECT_EQ(parsed["evaluations"][0]["loss"], "NaN") << text;
+  EXPECT_EQ(parsed["rounds"][0]["train_loss"], "Infinity") << text;
+  EXPECT_EQ(parsed["peers"][0]["progress"]["loss"], "NaN") << text;
 }
 
 // Broken: `run show --from` would show the oldest round first, or another round's loss.
@@ -155,6 +156,7 @@ TEST(StatusJsonTest, ShowsModeAndUtilisation) {
   mode->set_fragments(4);
   mode->set_overlap_steps(2);
   status.set_mode_because("the plan says so");
+  status.add_doubts()->set_to("p2");
   v1::Utilisation* const used = status.mutable_rounds(0)->mutable_utilisation();
   used->set_train_seconds(9);
   used->set_waited_seconds(1);
@@ -170,6 +172,8 @@ TEST(StatusJsonTest, ShowsModeAndUtilisation) {
   EXPECT_THAT(RoundsText(status), Contains(HasSubstr("  90.0 %  ")));
   const auto json = RunStatusJson(status);
   EXPECT_EQ(json["mode_because"], "the plan says so");
+  EXPECT_EQ(json["doubts"][0]["to"], "p2");
+  EXPECT_EQ(json["doubts"][0]["from"], nullptr) << "the coordinator's own dial";
   EXPECT_EQ(json["spec"]["mode"]["fragments"], 4);
   EXPECT_EQ(json["rounds"][0]["utilisation"]["compute_utilization"], 0.9);
   EXPECT_EQ(json["peers"][0]["utilisation"]["waited_bytes"], 1000000);

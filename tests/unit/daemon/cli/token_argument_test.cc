@@ -16,6 +16,7 @@
 #include <string>
 
 #include "daemon/env/posix_files.h"
+#include "membership/trust/tokens.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 
 namespace atolld {
@@ -75,6 +76,26 @@ TEST_F(TokenArgumentTest, AnArgumentIsTakenAndWarnedOf) {
   EXPECT_THAT(said_, ::testing::Not(HasSubstr("abc"))) << "logs keep what is said";
 }
 
+// Would break: an argument, a file of Windows' Notepad and standard input are read by three rules.
+TEST_F(TokenArgumentTest, APastedTokenIsTheSameWhereverItComesFrom) {
+  const std::string notepad(
+      "\xff\xfe"
+      "a\0t\0o\0l\0l\0"
+      "1\0-\0a\0b\0c\0\r\0\n\0",
+      26);
+  for (const std::string& text : {std::string("\xef\xbb\xbf"
+                                              "atoll1-abc\r\n"),
+                                  std::string("\xc2\xa0"
+                                              "atoll1-\n  abc"),
+                                  std::string("\xe2\x80\x9c"
+                                              "atoll1-abc\xe2\x80\x9d"),
+                                  notepad}) {
+    EXPECT_EQ("atoll1-abc", *Read({"", Write(text)})) << text;
+    EXPECT_EQ("atoll1-abc", *Read({"", "-"}, text)) << text;
+    EXPECT_EQ("atoll1-abc", *Read({text, ""})) << text;
+  }
+}
+
 TEST_F(TokenArgumentTest, WhatIsNotOneTokenIsNamed) {
   using Code = absl::StatusCode;
   EXPECT_THAT(Error({}, Code::kInvalidArgument), HasSubstr("--token-file FILE"));
@@ -85,7 +106,7 @@ TEST_F(TokenArgumentTest, WhatIsNotOneTokenIsNamed) {
   EXPECT_THAT(Error({"", Write(" \n")}, Code::kInvalidArgument), HasSubstr("is empty"));
   EXPECT_THAT(Error({"", "-"}, Code::kInvalidArgument), HasSubstr("standard input: is empty"));
   EXPECT_THAT(Error({"", Write("atoll1-abc\natoll1-def\n")}, Code::kInvalidArgument),
-              HasSubstr("holds 2 words, and one token is needed"));
+              HasSubstr("the text holds 2 of them"));
   for (const mode_t mode : {0640u, 0604u, 0644u}) {
     EXPECT_THAT(Error({"", Write("atoll1-abc", mode)}, Code::kFailedPrecondition),
                 HasSubstr("others may read this token"))
@@ -95,8 +116,16 @@ TEST_F(TokenArgumentTest, WhatIsNotOneTokenIsNamed) {
   EXPECT_LT((*Read({"", Write(std::string(1 << 20, 'x'))})).size(), size_t{1} << 17);
 }
 
-// At a terminal the token is asked for, and whoever looks over a shoulder does not see it.
-TEST_F(TokenArgumentTest, ATerminalIsAskedForALineThatItDoesNotShow) {
+// At a terminal the token is asked for, and whoever looks over a shoulder does not see it. One that
+// a mail program has folded is read to its end; what follows it is left.
+TEST_F(TokenArgumentTest, ATerminalIsAskedForATokenThatItDoesNotShow) {
+  v1::JoinToken whole;
+  whole.set_address("lab.example:7070");
+  whole.set_authority("authority");
+  whole.set_certificate("certificate");
+  whole.set_key("key");
+  const std::string token = FormatJoinToken(whole);
+  const std::string typed_text = token.substr(0, 30) + "\n" + token.substr(30) + "\n" + "more\n";
   const int ours = posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_GE(ours, 0);
   ASSERT_EQ(0, grantpt(ours));
@@ -112,9 +141,10 @@ TEST_F(TokenArgumentTest, ATerminalIsAskedForALineThatItDoesNotShow) {
   if (typist == 0) {
     termios now = {};
     while (tcgetattr(theirs, &now) == 0 && (now.c_lflag & ECHO) != 0) sched_yield();
-    _exit(write(ours, "atoll1-abc\nmore\n", 16) == 16 ? 0 : 1);
+    const ssize_t wrote = write(ours, typed_text.data(), typed_text.size());
+    _exit(wrote == static_cast<ssize_t>(typed_text.size()) ? 0 : 1);
   }
-  EXPECT_EQ("atoll1-abc", *ReadToken(files_, {"", "-"}, in, err));
+  EXPECT_EQ(token, *ReadToken(files_, {"", "-"}, in, err));
   int typed = -1;
   EXPECT_EQ(typist, waitpid(typist, &typed, 0));
   EXPECT_EQ(0, typed);

@@ -1,4 +1,4 @@
-// A config file in a folder of its own, which goes with it.
+// A config file in a folder of its own, which is removed with the object.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,13 +32,13 @@ class ConfigFile {
     return Path(name);
   }
 
-  // Of the file x.toml with this text.
+  // Loads a config from the file x.toml with this text.
   absl::StatusOr<Config> Load(const std::string& text, ConfigUse use = ConfigUse::kAny,
                               const std::vector<ConfigOverride>& overrides = {}) {
     return LoadConfig(Write("x.toml", text), use, overrides);
   }
 
-  // Its error without the folder's name, "x.toml:2: ..."; "" if there is none.
+  // Returns the error without the folder's name, "x.toml:2: ...", or "" if there is none.
   std::string ErrorOf(const std::string& text, ConfigUse use = ConfigUse::kAny,
                       const std::vector<ConfigOverride>& overrides = {}) {
     const absl::StatusOr<Config> config = Load(text, use, overrides);

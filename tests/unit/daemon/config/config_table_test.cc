@@ -77,6 +77,7 @@ std::vector<Config> ManyRuns() {
   federated.privacy.clip = 1;
   federated.privacy.masked = true;
   federated.privacy.threshold = 3;
+  federated.privacy.roster = 4;
   Config streaming;
   streaming.mode.kind = "streaming";
   Config delayed;

@@ -129,7 +129,7 @@ constexpr BadFile kBadFiles[] = {
      "x.toml:3: [exchange] rounding must be 'nearest' with codec 'topk', which has no other, not "
      "'stochastic'"},
     {"[outer]\nrule = \"average\"\nmomentum = 0.9\n",
-     "x.toml:3: [outer] momentum must be 0 with rule 'average', which has none, not 0.9"},
+     "x.toml:3: [outer] momentum must be 0 with rule 'average', which has no momentum, not 0.9"},
     {"[exchange]\nerror_feedback = 1\n",
      "x.toml:2: [exchange] error_feedback must be true or false, not 1"},
     {"[exchange]\nchunk_elements = 5000\n",

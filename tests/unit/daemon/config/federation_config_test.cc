@@ -79,7 +79,7 @@ TEST(FederationConfig, OfAPeersOwnConfigNothingIsAskedThatTheRunSays) {
       "[coordinator]\naddress = \"127.0.0.1:2\"\n[data]\npath = \"a.txt\"\nvalidation = ";
   EXPECT_EQ(file.ErrorOf(text + "\"a.txt\"\n", ConfigUse::kPeer), "");
   EXPECT_THAT(file.ErrorOf(text + "\"b.txt\"\n", ConfigUse::kPeer),
-              HasSubstr("data.validation 'b.txt' is no file that exists"));
+              HasSubstr("data.validation 'b.txt' is not an existing file"));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST(MaskedRulesTest, EachConflictNamesItsKeyAndWhy) {
   };
   const std::vector<Case> cases = {
       {[](Config& c) { c.exchange.aggregation = "median"; }, "aggregation", "nobody sees one"},
-      {[](Config& c) { c.exchange.clip = 1; }, "clip", "has to see its length"},
+      {[](Config& c) { c.exchange.clip = 1; }, "clip", "where its length is seen"},
       {[](Config& c) { c.exchange.audit_share = 0.1; }, "audit_share", "single updates"},
       {[](Config& c) { c.membership.outsized = 8; }, "outsized", "how long"},
       {[](Config& c) { c.membership.weight_cap = 16; }, "weight_cap", "before it masks"},
@@ -45,6 +45,12 @@ TEST(MaskedRulesTest, EachConflictNamesItsKeyAndWhy) {
       {[](Config& c) { c.run.peers = 2; }, "peers", "3 to 255"},
       {[](Config& c) { c.run.peers = 256; }, "peers", "3 to 255"},
       {[](Config& c) { c.privacy.threshold = 9; }, "threshold", "at most [run] peers (8)"},
+      {[](Config& c) { c.privacy.roster = 2; }, "roster", "0 or at least 3"},
+      {[](Config& c) {
+         c.privacy.roster = 5;
+         c.federation.participation = 0.5;
+       },
+       "roster", "at most the 4 of the 8 peers that are drawn for a round, not 5"},
       {[](Config& c) { c.federation.weights = "loss"; }, "weights", "power of the loss"},
       {[](Config& c) { c.federation.normalised = true; }, "normalised", "only after all updates"},
       {[](Config& c) {
@@ -104,6 +110,37 @@ TEST(MaskedRulesTest, OneKeyIsEnoughAndWhatWasSaidStands) {
 // see the mean.
 TEST(MaskedRulesTest, MasksGoWithDifferentialPrivacy) {
   EXPECT_EQ(ConfigFile().ErrorOf(MaskedRun("clip = 1.0\nnoise = 2.0\n")), "");
+}
+
+// Broken: in a run of many three parties would be enough for a sum, of which two may be the
+// coordinator's own.
+TEST(MaskedRulesTest, TheRosterFollowsTheRunsSize) {
+  const auto roster_of = [](uint32_t peers, double participation, uint32_t said) {
+    Config config = MaskedConfig();
+    config.run.peers = peers;
+    config.federation.participation = participation;
+    config.privacy.roster = said;
+    return MakeRunSpec(config).privacy().roster();
+  };
+  EXPECT_EQ(roster_of(3, 1, 0), 3u);
+  EXPECT_EQ(roster_of(8, 1, 0), 5u);
+  EXPECT_EQ(roster_of(9, 1, 0), 5u);
+  EXPECT_EQ(roster_of(100, 1, 0), 51u);
+  EXPECT_EQ(roster_of(100, 0.2, 0), 11u);
+  EXPECT_EQ(roster_of(100, 1, 4), 4u);
+  Config plain;
+  EXPECT_FALSE(MakeRunSpec(plain).has_privacy());
+}
+
+// Broken: who switches the list on without masks would believe in a protection that is not there.
+TEST(MaskedRulesTest, AClosedListNeedsMasks) {
+  Config config = MaskedConfig();
+  config.privacy.closed = true;
+  EXPECT_EQ(MaskedFaultOf(config).what, "");
+  EXPECT_TRUE(MakeRunSpec(config).privacy().closed());
+  config.privacy.masked = false;
+  EXPECT_EQ(MaskedFaultOf(config).key, "closed");
+  EXPECT_THAT(MaskedFaultOf(config).what, HasSubstr("needs masked = true"));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(AsyncConfig, WaitsForOneUpdateUnlessTheFileSaysMore) {
 TEST(AsyncConfig, RefusesWhatNeedsSeveralUpdatesOrTheSameOnes) {
   // Broken: such a run would wait for ever, or promise what it does not keep.
   EXPECT_THAT(AsyncError("[data]\nprivate = true\n[privacy]\nmasked = true\n"),
-              HasSubstr("[privacy] masked and [mode] kind 'async': masks come off a sum"));
+              HasSubstr("[privacy] masked and [mode] kind 'async': masks can be removed only"));
   EXPECT_THAT(AsyncError("[data]\nprivate = true\n[privacy]\nclip = 1\nnoise = 1\n"),
               HasSubstr("[privacy] clip and [mode] kind 'async'"));
   EXPECT_THAT(AsyncError("[inner]\noptimizer = \"sgd\"\ncontrol_variates = true\n"),
@@ -48,7 +48,7 @@ TEST(AsyncConfig, RefusesWhatNeedsSeveralUpdatesOrTheSameOnes) {
   EXPECT_THAT(AsyncError("[federation]\ndrop = 0.5\n"), HasSubstr("[federation] drop and [mode]"));
   const std::string krum = "[exchange]\naggregation = \"krum\"\nfaulty = 1\n[run]\npeers = 8\n";
   EXPECT_THAT(AsyncError(krum), HasSubstr("'krum' needs 5 updates in each entry; with [run] quorum "
-                                          "= 5 an entry waits for so many"));
+                                          "= 5 an entry waits for that many"));
   EXPECT_EQ(AsyncError(krum + "quorum = 5\n"), "");
 }
 

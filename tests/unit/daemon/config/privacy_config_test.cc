@@ -41,6 +41,10 @@ TEST(PrivacyConfig, PartiesAndSamplingFollowTheFederation) {
   const v1::RunSpec some = spec("", "[parties]\nhosted = 100\na_round = 20\n");
   EXPECT_EQ(some.privacy().parties(), 160u);
   EXPECT_FLOAT_EQ(absl::bit_cast<float>(some.privacy().sampling_bits()), 0.2f);
+  // Who of the peers takes part is in the log: no draw of those is a secret.
+  const v1::RunSpec half = spec("", "participation = 0.5\n[parties]\nhosted = 100\na_round = 20\n");
+  EXPECT_EQ(half.privacy().parties(), 80u);
+  EXPECT_FLOAT_EQ(absl::bit_cast<float>(half.privacy().sampling_bits()), 0.2f);
   const v1::RunSpec said = spec("parties = 30\nsampling = 1\n", "[parties]\nhosted = 100\n");
   EXPECT_EQ(said.privacy().parties(), 30u);
   EXPECT_EQ(absl::bit_cast<float>(said.privacy().sampling_bits()), 1.0f);
@@ -74,17 +78,34 @@ TEST(PrivacyConfig, HalfOfItIsRefused) {
   EXPECT_THAT(PrivacyError("epsilon = 2\n"), HasSubstr("[privacy] epsilon needs"));
   EXPECT_THAT(PrivacyError("clip = 1\n"), HasSubstr("[privacy] noise must be above 0"));
   EXPECT_THAT(PrivacyError("clip = 1\nnoise = 2\nplace = \"mean\"\n"),
-              HasSubstr("[privacy] place must be 'party': whoever audits"));
+              HasSubstr("[privacy] place must be 'party': peers that audit"));
   EXPECT_THAT(PrivacyError("clip = 1\nnoise = 2\nquantile = 0.5\n"),
               HasSubstr("needs more than 10 x noise parties in a round, above 20, not 8"));
   EXPECT_EQ(PrivacyError("clip = 1\nnoise = 0.7\nquantile = 0.5\n"), "");
 }
 
+TEST(PrivacyConfig, ASamplingOrADeltaThatPromisesTooMuchIsRefused) {
+  // Broken: epsilon would be told as small as somebody wants it to be.
+  const std::string on = "clip = 1\nnoise = 2\n";
+  const std::string fifth = "[parties]\nhosted = 100\na_round = 20\n";
+  EXPECT_EQ(PrivacyError(on + "sampling = 0.2\n", fifth), "");
+  EXPECT_THAT(PrivacyError(on + "sampling = 0.1\n", fifth),
+              HasSubstr("[privacy] sampling must be at least 0.2, the share of its parties that a "
+                        "peer asks in a round ([parties] a_round), not 0.1"));
+  EXPECT_THAT(PrivacyError(on + "delta = 1\n"),
+              HasSubstr("[privacy] delta must be a number above 0 and below 1"));
+  EXPECT_THAT(PrivacyError(on + "delta = 0.2\n"),
+              HasSubstr("[privacy] delta must be below one over the number of parties, 0.125 with "
+                        "8 of them in a round, not 0.2"));
+}
+
 TEST(PrivacyConfig, ABudgetBearsTheFirstRound) {
   // Broken: a run would be set up only to be sealed at version 0.
   EXPECT_THAT(PrivacyError("clip = 1\nnoise = 1\nepsilon = 1\n"),
-              HasSubstr("what one round with a quorum of 5 spends at noise = 1 and delta = 1e-05, "
-                        "not 1"));
+              HasSubstr("what one round with only 5 updates (a quorum of 5) spends at noise = 1 "
+                        "and delta = 1e-05, not 1"));
+  EXPECT_THAT(PrivacyError("clip = 1\nnoise = 1\nepsilon = 1\n", "participation = 0.5\n"),
+              HasSubstr("with only 3 updates (a quorum of 5)"));
   EXPECT_EQ(PrivacyError("clip = 1\nnoise = 1\nepsilon = 10\n"), "");
 }
 

@@ -90,7 +90,7 @@ TEST(WeekHoursTest, WhatIsWrongIsNamed) {
     EXPECT_TRUE(absl::IsInvalidArgument(hours.status())) << text;
   }
   EXPECT_THAT(std::string(WeekHours::Parse("sat, 9am").status().message()),
-              HasSubstr("'9am' are no times; they look like 18:00-08:00"));
+              HasSubstr("'9am' are not times; they look like 18:00-08:00"));
 }
 
 }  // namespace

@@ -173,25 +173,31 @@ TEST(Orders, APauseIsDurableWhenAnsweredAndHoldsOverARestart) {
   EXPECT_EQ(f.peer("a").waits.back(), "");
 }
 
-// Would break: whoever asks is told "paused" while a crash would forget it.
-TEST(Orders, NothingIsAnsweredWhileTheDiskIsFull) {
+// Would break: whoever asks is told "paused" while a crash would forget it, or is told that it
+// failed, and the run pauses when the disk has room again.
+TEST(Orders, NoneIsObeyedWhileTheDiskIsFull) {
   AdminWorld f;
   ASSERT_TRUE(f.RunToVersion(1));
   f.world.RunFor(absl::Milliseconds(100));
   f.disk->fails = absl::ResourceExhaustedError("full");
   Asker<v1::RunStatus> first(f.env(), f.config.coordinator.address, "PauseRun",
                              v1::PauseRunRequest());
-  f.world.RunFor(absl::Milliseconds(200));
-  // It changes nothing, but what it confirms is not durable yet either.
-  Asker<v1::RunStatus> second(f.env(), f.config.coordinator.address, "PauseRun",
-                              v1::PauseRunRequest());
-  f.world.RunFor(absl::Seconds(20));
-  EXPECT_FALSE(first.status.has_value());
-  EXPECT_FALSE(second.status.has_value());
+  f.world.RunFor(absl::Seconds(1));
+  ASSERT_TRUE(first.status.has_value());
+  EXPECT_TRUE(absl::IsResourceExhausted(*first.status)) << *first.status;
+  EXPECT_EQ(first.status->message(), "nothing has changed, since it could not be stored: full");
+  v1::RunStatus status;
+  for (const char* verb : {"PauseRun", "StopRun"}) {  // also once rounds wait for the disk
+    f.world.RunFor(absl::Seconds(10));
+    EXPECT_TRUE(absl::IsResourceExhausted(f.Ask(verb, v1::StopRunRequest(), &status))) << verb;
+  }
   f.disk->fails = absl::OkStatus();
   f.world.RunFor(absl::Seconds(2));
-  EXPECT_TRUE(first.status.has_value() && first.status->ok());
-  EXPECT_TRUE(second.status.has_value() && second.status->ok());
+  ASSERT_TRUE(f.Ask("ShowRun", v1::ShowRunRequest(), &status).ok());
+  EXPECT_FALSE(status.paused());
+  EXPECT_FALSE(status.stopping());
+  ASSERT_TRUE(f.Ask("PauseRun", v1::PauseRunRequest(), &status).ok());
+  EXPECT_TRUE(status.paused());
 }
 
 // Would break: a run that was stopped is not sealed, whatever instant the coordinator dies at.

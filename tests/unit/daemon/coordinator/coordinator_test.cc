@@ -264,7 +264,7 @@ TEST(HistoryKey, NobodyGoesOnWithoutTheRunsKey) {
   ASSERT_TRUE(Start(w, w.history_key).ok());
   const absl::Status other = Start(w, [](bool) { return KeyOf('x'); });
   EXPECT_TRUE(absl::IsFailedPrecondition(other));
-  EXPECT_THAT(std::string(other.message()), HasSubstr("put the run's own back"));
+  EXPECT_THAT(std::string(other.message()), HasSubstr("put the run's own key back"));
   std::vector<bool> asked;
   const absl::Status lost = Start(w, [&](bool make) -> absl::StatusOr<SigningKey> {
     asked.push_back(make);

@@ -302,6 +302,26 @@ TEST_F(EnrolmentTest, WhatHasExpiredLeavesTheStore) {
   for (const CertificateRecord& one : w_.disk->run.certificates) EXPECT_NE("past", one.serial);
 }
 
+// Broken: a token that an operator was told could not be made lets a machine in later.
+TEST_F(EnrolmentTest, NoTokenIsMadeOrRevokedWhileTheDiskIsFull) {
+  const v1::CreateTokenResponse made = Create("p1");
+  w_.disk->fails = absl::ResourceExhaustedError("the disk is full");
+  const absl::Status refused =
+      Ask<v1::CreateTokenResponse>(admin_, "/atolld.v1.Admin/CreateToken", v1::CreateTokenRequest())
+          .status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("nothing has changed"));
+  v1::RevokeTokenRequest revoke;
+  revoke.set_serial(made.status().serial());
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      Ask<v1::TokenStatus>(admin_, "/atolld.v1.Admin/RevokeToken", revoke).status()));
+  w_.disk->fails = absl::OkStatus();
+  w_.world.RunFor(absl::Seconds(5));
+  ASSERT_EQ(1u, w_.disk->run.tokens.size());
+  EXPECT_FALSE(w_.disk->run.tokens[0].revoked);
+  EXPECT_TRUE(Enrol(Joiner(made), key_).ok());
+}
+
 // Nothing is answered that the store does not hold.
 TEST_F(EnrolmentTest, NoAnswerBeforeItIsDurable) {
   const Identity joiner = Joiner(Create("p1"));
@@ -429,21 +449,19 @@ TEST_F(EnrolmentTest, ARevokedKeyIsRefusedAndItsNameMayComeBackWithAnother) {
                                                 w_.config.coordinator.address);
   w_.world.RunFor(absl::Seconds(2));
   ASSERT_FALSE(session->heard.empty());
-  // Nothing is answered before it is durable.
+  // What cannot be kept is refused, and has no effect when the disk has room again.
+  constexpr char kRevoke[] = "/atolld.v1.Admin/RevokeIdentity";
   w_.disk->fails = absl::ResourceExhaustedError("the disk is full");
   v1::RevokeIdentityRequest request;
   request.set_identity(own.key.substr(0, 12));
   request.set_reason("a laptop\nwas stolen");
-  bool answered = false;
-  const auto early = operator_->env().transport.Dial(
-      w_.config.coordinator.address, "/atolld.v1.Admin/RevokeIdentity", absl::Minutes(1));
-  early->Start({[&](const Frame&) { answered = true; }, nullptr, nullptr});
-  early->Read();
-  early->Write(Pack(request));
-  w_.world.RunFor(absl::Seconds(3));
-  EXPECT_FALSE(answered);
+  const absl::Status refused = Ask<v1::RevokeIdentityResponse>(admin_, kRevoke, request).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("nothing has changed"));
   w_.disk->fails = absl::OkStatus();
-  ASSERT_TRUE(w_.world.RunUntil([&] { return answered; }, absl::Seconds(5)));
+  w_.world.RunFor(absl::Seconds(5));
+  EXPECT_TRUE(session->closed.empty());
+  ASSERT_TRUE(Ask<v1::RevokeIdentityResponse>(admin_, kRevoke, request).ok());
   w_.world.RunFor(absl::Seconds(1));
   ASSERT_FALSE(session->closed.empty());
   EXPECT_TRUE(absl::IsPermissionDenied(session->closed[0])) << session->closed[0];
@@ -534,6 +552,27 @@ TEST_F(EnrolmentTest, AHelloMustNameItsCertificatesPeer) {
   EXPECT_TRUE(absl::IsPermissionDenied(liar.closed[0])) << liar.closed[0];
   EXPECT_TRUE(liar.heard.empty());
   EXPECT_TRUE(w_.disk->run.members.empty());
+}
+
+// Would break: a run that waits for a machine whose packets do not come through names nobody.
+TEST(NotHereYet, NamesThosePeersWhoHaveNeverShownTheirIdentity) {
+  const absl::Time now = absl::FromUnixSeconds(1000000);
+  const int64_t later = absl::ToUnixSeconds(now + absl::Hours(1));
+  CertificateRecord p1{"s1", "p1", false, later};
+  p1.role = "peer";
+  p1.key = std::string(64, 'a');
+  CertificateRecord p2{"s2", "p2", false, later};
+  p2.role = "peer";
+  p2.key = std::string(64, 'b');
+  CertificateRecord admin{"s3", "me", false, later};
+  admin.role = "admin";
+  admin.key = std::string(64, 'c');
+  EnrolmentBook book({}, {p1, p2, admin});
+  EXPECT_EQ(NotHereYet(book, now),
+            "; p1, p2 have identities and have not come: their logs say why");
+  book.See(now, Identity{"r1", Role::kPeer, "p1", "s1", p1.key}, absl::Hours(1));
+  EXPECT_EQ(NotHereYet(book, now), "; p2 has an identity and has not come: its log says why");
+  EXPECT_EQ(NotHereYet(book, now + absl::Hours(2)), "") << "it has run out";
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST(HistoryCheckTest, ACheckpointBeyondTheHeadersIsRefused) {
   f.Sql("DELETE FROM headers WHERE version > 500");
   const auto check = f.Check(HistoryExtent::kSinceCheckpoint);
   ASSERT_TRUE(check.ok()) << check.status();
-  EXPECT_THAT(check->unfit, HasSubstr("is not of the header that is there"));
+  EXPECT_THAT(check->unfit, HasSubstr("does not belong to the header that is there"));
   EXPECT_EQ(check->headers, 500u);
   EXPECT_EQ(f.run.version(), 500u);
 }

@@ -104,7 +104,7 @@ TEST_F(LineMeasureTest, OneMeasuresAtATime) {
   world_.RunFor(absl::Seconds(1));
   Measurer second(env("b"), kMessage, 0);
   EXPECT_TRUE(absl::IsResourceExhausted(EndOf(second))) << *second.status;
-  EXPECT_THAT(std::string(second.status->message()), HasSubstr("another machine measures"));
+  EXPECT_THAT(std::string(second.status->message()), HasSubstr("another machine is measuring"));
   first.Send(kMessage);
   EXPECT_TRUE(EndOf(first).ok()) << *first.status;
   Measurer third(env("b"), kMessage, 0);

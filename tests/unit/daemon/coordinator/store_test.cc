@@ -274,6 +274,49 @@ TEST(Outbox, DeliversInOrderAndOnlyWhatIsDurable) {
   EXPECT_EQ(delivered, "abcd");
 }
 
+// Would break: whoever asks while the disk is full waits for an answer, and what it was told had
+// failed takes effect hours later; or a try that failed holds everything else back.
+TEST(Outbox, ATryFailsAtOnceWhileTheDiskIsFullAndIsNotRepeated) {
+  SimWorld world(1);
+  SimProcess& process = world.AddProcess("p");
+  auto disk = std::make_shared<MemoryStore::Disk>();
+  std::string delivered;
+  Outbox outbox(process.env(), std::make_shared<MemoryStore>(disk),
+                [&](const RunOutput& output) { delivered += output.events[0].line; });
+  std::vector<absl::Status> told;
+  const auto attempt = [&](uint64_t epoch) {
+    RunUpdate update;
+    update.epoch = epoch;
+    outbox.Try(update, [&](absl::Status status) { told.push_back(status); });
+  };
+  outbox.Push(Output("a", 1));
+  attempt(7);
+  EXPECT_TRUE(told.empty());
+  world.RunFor(absl::Seconds(1));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].ok()) << told[0];
+  EXPECT_EQ(disk->run.epoch, 7u);
+
+  disk->fails = absl::ResourceExhaustedError("full");
+  attempt(8);
+  world.RunFor(absl::Seconds(1));
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_TRUE(absl::IsResourceExhausted(told[1])) << told[1];
+  EXPECT_EQ(outbox.stalled(), "") << "nothing waits for the disk";
+  outbox.Push(Output("b", 2));
+  attempt(9);
+  world.RunFor(absl::Milliseconds(1));
+  attempt(10);
+  world.RunFor(absl::Seconds(2));
+  EXPECT_EQ(outbox.stalled(), "full");
+  EXPECT_EQ(told.size(), 4u);
+  disk->fails = absl::OkStatus();
+  world.RunFor(absl::Seconds(3));
+  EXPECT_EQ(delivered, "ab");
+  EXPECT_EQ(disk->run.epoch, 2u) << "no try was repeated";
+  EXPECT_EQ(told.size(), 4u);
+}
+
 // Would break: a full disk ends the run, or lets unstored promises out.
 TEST(Outbox, WaitsWhileTheDiskIsFull) {
   SimWorld world(1);

@@ -1,4 +1,5 @@
-// Updates of every kind for the tests of the stores, and what a store holds as one line of text.
+// Updates of every kind for the tests of the stores, and the contents of a store as one line of
+// text.
 #pragma once
 
 #include <string>
@@ -11,19 +12,19 @@ namespace atolld {
 
 v1::EntryHeader StoredHeader(uint64_t version);
 
-// One after another they touch every table: rows come, change and go.
+// Together, in order, they touch every table: rows are added, changed and removed.
 std::vector<RunUpdate> StoredUpdates();
 
-// Updates with checkpoints: one that is renewed, a gap, and one that begins anew.
+// Updates with checkpoints: one that is renewed, a gap, and one that starts anew.
 std::vector<RunUpdate> CheckpointUpdates();
 
-// A run of so many rounds, whose headers are a signed chain, with rows in every table but that of
-// the seal and the gaps.
+// Fills the store with a run of `rounds` rounds, whose headers are a signed chain, with rows in
+// every table except those of the seal and the gaps.
 void FillWithRun(Store& store, uint64_t rounds);
 
 std::string TextOf(const StoredRun& run);
 
-// What it holds, with its headers.
+// Returns what the store holds, with its headers.
 StoredRun Loaded(Store& store);
 
 }  // namespace atolld

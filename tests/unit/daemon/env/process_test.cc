@@ -1,16 +1,32 @@
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "compression/base/last_words.h"
+#include "daemon/env/child_mark.h"
+#include "daemon/env/line_writer.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/process_events.h"
@@ -27,6 +43,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 constexpr absl::Duration kProcessLimit = absl::Seconds(30);
 
@@ -55,6 +72,14 @@ TEST(StandardStreamsTest, AreThereWhateverAProcessWasStartedWith) {
         _exit(next > 2 && write(1, "x", 1) == 1 && write(2, "x", 1) == 1 ? 7 : 1);
       },
       ::testing::ExitedWithCode(7), "");
+}
+
+// The letter of /proc/PID/stat; 0: there is no such process.
+char ReadProcessState(pid_t pid) {
+  std::ifstream stream(absl::StrCat("/proc/", pid, "/stat"));
+  std::string line;
+  if (!std::getline(stream, line)) return 0;
+  return line[line.rfind(')') + 2];
 }
 
 class ChildProcessTest : public ::testing::Test {
@@ -138,6 +163,32 @@ TEST_F(ChildProcessTest, PassesEnvironmentDescriptorsAndDirectory) {
   EXPECT_EQ(output_[3], "5") << "0, 1, 2, 3 and the directory that ls reads: nothing leaked";
 }
 
+// Kernels before 5.3 have no descriptors of processes, and some sandboxes forbid them. The filter
+// is this thread's, and that of what it starts.
+TEST_F(ChildProcessTest, IsWatchedWithoutADescriptorOfItsProcess) {
+  std::thread([this] {
+    sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog filter = {4, steps};
+    ASSERT_EQ(0, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    ASSERT_EQ(0, prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+    RunShell("echo out; exit 3");
+    ASSERT_TRUE(RunToExit());
+    EXPECT_THAT(output_, ElementsAre("out"));
+    EXPECT_EQ(exit_.code, 3);
+    exited_ = false;
+    RunShell("exec sleep 1000");
+    child_->Kill(SIGKILL);
+    ASSERT_TRUE(RunToExit());
+    EXPECT_EQ(exit_.signal, SIGKILL);
+    child_->Kill(SIGKILL);  // nobody's any more
+    RunShell("exec sleep 1000");
+    child_.reset();
+  }).join();
+}
+
 // A child that writes for ever must be held up by its pipe, and what it wrote before its end must
 // all arrive.
 TEST_F(ChildProcessTest, DeliversMuchOutputInOrder) {
@@ -168,6 +219,42 @@ TEST_F(ChildProcessTest, DestructionKillsAndSilences) {
   ASSERT_TRUE(executor_.RunUntil([&] { return end; }, kProcessLimit));
   EXPECT_EQ(output_.size(), before);
   EXPECT_FALSE(exited_);
+}
+
+// What a worker starts (loaders of data, servers) must not stay behind and hold the GPU, wherever
+// it has gone to.
+TEST_F(ChildProcessTest, WhatAMarkedChildHasStartedEndsWithIt) {
+  ChildProcess::Options options;
+  options.mark = absl::StrCat(OwnMark(), "-test");
+  RunShell(
+      "sleep 1001 & echo $!; setsid sleep 1002 & echo $!; (setsid sh -c 'sleep 1003 & echo $!' &) ;"
+      "sleep 0.3; exit 5",
+      options);
+  ASSERT_TRUE(RunToExit());
+  EXPECT_EQ(exit_.code, 5);
+  ASSERT_EQ(output_.size(), 3u);
+  for (const std::string& pid : output_) {
+    const char state = ReadProcessState(std::stoi(pid));
+    EXPECT_TRUE(state == 0 || state == 'Z' || state == 'X') << pid << " " << state;
+  }
+}
+
+// A worker that writes without end must fill neither the disk nor the loop, and why it ended must
+// still be told.
+TEST_F(ChildProcessTest, LeavesOutWhatIsTooMuch) {
+  ChildProcess::Options options;
+  options.most_output_bytes_per_second = 1000;
+  RunShell("head -c 3000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo the reason >&2", options);
+  ASSERT_TRUE(RunToExit());
+  size_t bytes = 0;
+  for (const auto* lines : {&output_, &error_}) {
+    for (const std::string& line : *lines) bytes += line.size() + 1;
+  }
+  EXPECT_LT(bytes, 600000u);
+  EXPECT_GT(bytes, 400000u);
+  ASSERT_FALSE(error_.empty());
+  EXPECT_EQ(error_.back(), "the reason");
+  EXPECT_THAT(error_[error_.size() - 2], HasSubstr("were left out here"));
 }
 
 // When `kill -9` hits the parent, the worker must not stay behind and hold the GPU.
@@ -203,6 +290,125 @@ TEST(SignalWatcher, BringsSignalsToTheLoop) {
     ASSERT_TRUE(executor.RunUntil([&] { return !seen.empty(); }, kProcessLimit));
   }
   EXPECT_THAT(seen, ElementsAre(SIGTERM));
+}
+
+// What a process was asked must not wait for a loop that is stuck, or for one that does not run.
+TEST(SignalGuard, EndsAProcessThatTakesNoSignals) {
+  const auto ends = ::testing::KilledBySignal(SIGTERM);
+  EXPECT_EXIT(
+      {
+        const SignalGuard guard({SIGTERM});
+        kill(getpid(), SIGTERM);
+        for (;;) pause();
+      },
+      ends, "");
+}
+
+TEST(SignalGuard, LeavesWhatIsTaken) {
+  EXPECT_EXIT(
+      {
+        const SignalGuard guard({SIGTERM});
+        PosixExecutor executor{PosixExecutor::Options()};
+        bool seen = false;
+        const SignalWatcher watcher(executor, {SIGTERM}, [&](int) { seen = true; });
+        kill(getpid(), SIGTERM);
+        executor.RunUntil([&] { return seen; }, kProcessLimit);
+        poll(nullptr, 0, 2500);
+        _exit(seen ? 7 : 1);
+      },
+      ::testing::ExitedWithCode(7), "");
+}
+
+// Broken: a process ends without a word where a limit leaves it no thread.
+TEST(TellUncaughtExceptions, NamesTheLimitOfThreads) {
+  EXPECT_EXIT(
+      {
+        TellUncaughtExceptions();
+        const auto refuse = [] {
+          throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+        };
+        std::thread(refuse).join();
+      },
+      ::testing::ExitedWithCode(1), "no thread can be made: .*(ulimit|pids.max|threads-max)");
+}
+
+// A pipe that nobody reads.
+class FullPipe {
+ public:
+  FullPipe() {
+    EXPECT_EQ(0, pipe2(ends_, O_CLOEXEC));
+    fcntl(ends_[1], F_SETPIPE_SZ, 4096);
+    fcntl(ends_[1], F_SETFL, O_NONBLOCK);
+    while (write(ends_[1], "xxxxxxxx", 8) > 0) continue;
+    fcntl(ends_[1], F_SETFL, 0);
+  }
+  ~FullPipe() {
+    for (const int end : ends_) close(end);
+  }
+  int write_end() const { return ends_[1]; }
+  // Reads until `wanted` has come.
+  std::string ReadUntil(const std::string& wanted) const {
+    std::string all;
+    char bytes[4096];
+    while (!absl::StrContains(all, wanted)) {
+      const ssize_t got = read(ends_[0], bytes, sizeof bytes);
+      if (got <= 0) break;
+      all.append(bytes, static_cast<size_t>(got));
+    }
+    return all;
+  }
+
+ private:
+  int ends_[2];
+};
+
+// Broken: whoever stops to read a log stops the daemon.
+TEST(LineWriter, DropsAndCountsWhatNobodyReads) {
+  const FullPipe pipe;
+  LineWriter writer(pipe.write_end(), false,
+                    [](uint64_t dropped) { return absl::StrCat("dropped ", dropped, "\n"); });
+  const std::string line(999, 'y');
+  for (int i = 0; i < 5000; ++i) writer.Write(absl::StrCat(line, "\n"));
+  writer.Write("lost\n");
+  // All that was written before is told of when this line comes.
+  std::string all = pipe.ReadUntil("dropped ");
+  writer.Write("back\n");
+  all += pipe.ReadUntil("back\n");
+  uint64_t kept = 0;
+  uint64_t dropped = 0;
+  for (absl::string_view text : absl::StrSplit(all, '\n', absl::SkipEmpty())) {
+    uint64_t count = 0;
+    if (absl::ConsumePrefix(&text, "dropped ") && absl::SimpleAtoi(text, &count)) {
+      dropped += count;
+    } else {
+      ++kept;
+    }
+  }
+  EXPECT_EQ(kept + dropped, 5002u);
+  EXPECT_GT(kept, 500u);
+  EXPECT_LT(kept, 3500u);
+}
+
+// Broken: SIGTERM does not end a daemon whose log nobody reads.
+TEST(LineWriter, KeepsNoProcessFromEnding) {
+  const FullPipe pipe;
+  const absl::Time began = absl::Now();
+  {
+    LineWriter writer(pipe.write_end(), false, [](uint64_t) { return std::string(); });
+    writer.Write("never read\n");
+  }
+  EXPECT_LT(absl::Now() - began, absl::Seconds(5));
+  EXPECT_THAT(pipe.ReadUntil("never read\n"), EndsWith("never read\n"));  // its thread goes on
+}
+
+TEST(LastWords, WaitForNobody) {
+  EXPECT_EXIT(
+      {
+        const FullPipe pipe;
+        dup2(pipe.write_end(), STDERR_FILENO);
+        DieOfCheck("file.cc", 7, "check failed: x");
+      },
+      ::testing::KilledBySignal(SIGABRT), "");
 }
 
 // Broken: alarms of a full disk, of a process that leaks memory or descriptors, or that hangs.
@@ -241,14 +447,14 @@ TEST(ProcessLog, AppendsWholeEscapedLines) {
   const TemporaryDirectory directory;
   PosixFiles files;
   ProcessLog::Options options;
-  options.to_standard_error = false;
   options.file = directory.File("log");
   for (const char* line : {"round 12: first", "peer said \"a\nb\x1b\xff\xe2\x80\xae\""}) {
     auto log = ProcessLog::Open(options);
     ASSERT_TRUE(log.ok()) << log.status();
     (*log)->Debug("not shown");
     (*log)->Warning(line);
-    auto text = ReadFile(files, options.file, 1 << 20);  // flushed while it is open
+    log->reset();  // waits for the lines
+    auto text = ReadFile(files, options.file, 1 << 20);
     ASSERT_TRUE(text.ok());
     EXPECT_TRUE(absl::EndsWith(*text, "\n"));
   }
@@ -265,7 +471,6 @@ TEST(ProcessLog, WritesAnObjectALine) {
   const TemporaryDirectory directory;
   PosixFiles files;
   ProcessLog::Options options;
-  options.to_standard_error = false;
   options.file = directory.File("log");
   options.json = true;
   auto log = ProcessLog::Open(options);
@@ -277,6 +482,7 @@ TEST(ProcessLog, WritesAnObjectALine) {
   (*log)->SetContext({"peer", "books", "p1"});
   (*log)->Error(absl::string_view("peer said \"C:\\x\n\x1b\xff\0\xe2\x80\xae\"", 23));
   (*log)->Info("round twelve: no number");
+  log->reset();
   const std::string text = *ReadFile(files, options.file, 1 << 20);
   const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), 4u) << text;

@@ -1,4 +1,4 @@
-// A directory of its own for a test, removed with all that is in it.
+// A test's own directory, removed with everything in it.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// EtcdProcess: a member of etcd for a test, with a folder and ports of its own; killed at its end.
+// EtcdProcess: a member of etcd for a test, with a folder and ports of its own; the destructor
+// kills it.
 #pragma once
 
 #include <sys/types.h>
@@ -13,11 +14,11 @@ namespace atolld {
 
 class EtcdProcess {
  public:
-  // The program: ATOLL_ETCD, build/etcd/etcd of the source (scripts/etcd puts it there), or in
-  // PATH. Empty: there is none.
+  // Returns the program: ATOLL_ETCD, build/etcd/etcd of the source tree (scripts/etcd puts it
+  // there), or etcd in PATH; empty if there is none.
   static std::string Program();
 
-  EtcdProcess();  // returns when it answers
+  EtcdProcess();  // Returns when etcd answers.
   ~EtcdProcess();
   EtcdProcess(const EtcdProcess&) = delete;
   EtcdProcess& operator=(const EtcdProcess&) = delete;
@@ -31,12 +32,12 @@ class EtcdProcess {
   pid_t pid_ = -1;
 };
 
-// A port on loopback where nothing listens.
+// Returns a port on loopback on which no server listens.
 std::string DeadEndpoint();
 
 }  // namespace atolld
 
-// In a test that needs etcd, first.
+// Use it first in a test that needs etcd.
 #define SKIP_WITHOUT_ETCD()                                        \
   if (::atolld::EtcdProcess::Program().empty()) {                  \
     GTEST_SKIP() << "no etcd: scripts/etcd build/etcd fetches it"; \

@@ -20,7 +20,8 @@ class Candidate {
  public:
   Candidate(const EtcdProcess& etcd, const std::string& address, const std::string& authority = "",
             absl::Duration ttl = absl::Seconds(1)) {
-    Leadership::Settings settings{etcd.access(), "atoll/r/", ttl, address, authority};
+    Leadership::Settings settings{etcd.access(), "atoll/r/", ttl,
+                                  address,       authority,  absl::InfiniteDuration()};
     Leadership::Events events;
     events.on_leading = [this](std::shared_ptr<LeaderTerm> term) {
       const absl::MutexLock lock(&mutex_);

@@ -160,11 +160,13 @@ TEST(ExchangeFault, ReportsAReducerThatNothingReaches) {
   stuck.bytes_per_second = 1;
   three.swarm.world.network().SetLink("p1", "p2", stuck);
   three.GiveAll(three.plan);
-  three.swarm.world.RunFor(absl::Seconds(1));
+  three.swarm.world.RunFor(absl::Milliseconds(900));
   EXPECT_TRUE(three.swarm.peer("p1").unreachable.empty());
-  three.swarm.world.RunFor(absl::Milliseconds(1600));
-  ASSERT_EQ(three.swarm.peer("p1").unreachable.size(), 1u);
-  EXPECT_EQ(three.swarm.peer("p1").unreachable[0].first, "p2");
+  three.swarm.world.RunFor(absl::Milliseconds(1700));
+  ASSERT_FALSE(three.swarm.peer("p1").unreachable.empty());
+  for (const auto& [reducer, why] : three.swarm.peer("p1").unreachable) {
+    EXPECT_EQ(reducer, "p2") << why;
+  }
   EXPECT_TRUE(three.swarm.peer("p3").unreachable.empty());
 }
 

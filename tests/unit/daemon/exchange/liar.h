@@ -1,4 +1,4 @@
-// Liar: a contributor that speaks the protocol by hand, and may say whatever it likes.
+// Liar: a contributor that speaks the protocol by hand, and may say anything.
 //
 // It dials from the process "liar" of the swarm's world, which the test adds.
 #pragma once
@@ -16,11 +16,11 @@ class Liar {
  public:
   explicit Liar(Swarm& swarm) : swarm_(swarm) {}
 
-  // With the leaves of that peer's contribution, if it has one.
+  // Opens a call with the leaves of the contribution of the peer `name`, if it has one.
   void Open(const v1::Plan& plan, const std::string& name = "p3", const std::string& to = "p1");
   void OpenWithout(const v1::Plan& plan, const std::string& name, const std::string& to);
   void SendLeaves(const std::string& leaves);
-  // A chunk of its own; with `contributors`, a partial mean of these. It follows `revision`.
+  // Sends a chunk of its own, or with `contributors` a partial mean of these, under `revision`.
   void Send(uint32_t chunk, uint32_t attempt, SharedBytes payload,
             const std::string& contributors = "", uint32_t revision = 1);
 
@@ -32,7 +32,7 @@ class Liar {
   std::unique_ptr<Call> call_;
 };
 
-// As long as a good chunk, but no finite number can be read from it.
+// Returns bytes as long as `chunk` from which no finite number can be read.
 SharedBytes WithNanScale(const SharedBytes& chunk);
 
 }  // namespace atolld

@@ -35,15 +35,15 @@ std::vector<float> MaskedValues(uint32_t party) {
 // Five parties whose handshake is done, and what they send.
 class MaskedSum {
  public:
-  MaskedSum() : round_(Attempt(), 0) {
+  MaskedSum() : round_(Attempt(), MaskRosterRule()) {
     for (uint32_t i = 0; i < kMaskedParties; ++i) {
       keys_.push_back(SigningKey::FromSeed(std::string(32, static_cast<char>(i + 1))).value());
     }
     for (uint32_t i = 0; i < kMaskedParties; ++i) {
       const MaskSecret secret =
           MaskSecret::FromBytes(std::string(32, static_cast<char>(50 + i))).value();
-      parties_.push_back(std::make_unique<MaskParty>(Attempt(), MaskedName(i), &keys_[i], 0,
-                                                     KnownSigningKeys(), secret));
+      parties_.push_back(std::make_unique<MaskParty>(Attempt(), MaskedName(i), &keys_[i],
+                                                     MaskRosterRule(), KnownSigningKeys(), secret));
       EXPECT_TRUE(round_.OnKeys(MaskedName(i), parties_[i]->keys()).ok());
     }
     const v1::MaskRoster roster = round_.FreezeRoster().value();
@@ -192,7 +192,8 @@ TEST(MaskedUpdateTest, RefusesWhatIsNoUpdateAndIsNoCodecOfConfigs) {
   EXPECT_TRUE(MaskedSumCodec().Check(std::vector<uint8_t>(16), 4).ok());
   std::vector<float> values(kMaskedElements - 1);
   SigningKey key = SigningKey::FromSeed(std::string(32, 'k')).value();
-  const MaskParty alone(sum.Attempt(), "alone", &key, 0, KnownSigningKeys(), MaskSecret());
+  const MaskParty alone(sum.Attempt(), "alone", &key, MaskRosterRule(), KnownSigningKeys(),
+                        MaskSecret());
   EXPECT_EQ(MaskContribution(sum.grid_, sum.terms_, sum.steps_, values, 1, Rounding(), alone)
                 .status()
                 .code(),

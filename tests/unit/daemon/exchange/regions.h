@@ -1,7 +1,7 @@
-// Regions: a swarm of five in two regions, and a plan with relays, for tests of trees.
+// Regions: a swarm of five peers in two regions, and a plan with relays, for tests of trees.
 //
-// Two regions with fast links inside and slow ones between: p1, p2, p3 and p4, p5. p1 and p4
-// reduce; in p1's shard p4 relays for its region, in p4's shard p2 for the other.
+// The regions have fast links inside and slow ones between them: p1, p2, p3 and p4, p5. p1 and p4
+// reduce. In p1's shard p4 relays for its region, in p4's shard p2 relays for the other.
 #pragma once
 
 #include <cstdint>

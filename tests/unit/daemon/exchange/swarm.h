@@ -1,5 +1,5 @@
-// Swarm: a few peers with an exchange each, in the simulated world, and the oracle that says what
-// they must agree on.
+// Swarm: a few peers, each with an exchange, in the simulated world, and the oracle of the result
+// on which they must agree.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,11 @@ struct SwarmSettings {
   uint32_t chunk_elements = 256;
   std::string codec = "int8";
   bool zstd = false;
-  std::string upper_codec;  // of means; empty: codec, and zstd with it
+  std::string upper_codec;  // For means; if empty, `codec` and its zstd are used.
   bool upper_zstd = false;
   bool stochastic = false;
-  std::optional<AggregationRule> rule = std::nullopt;  // of the exchange; the oracle knows the mean
+  // The rule of the exchange; the oracle only knows the mean.
+  std::optional<AggregationRule> rule = std::nullopt;
   absl::Duration failure_timeout = absl::Seconds(2);
   SendWindow::Floor send_floor;
   uint32_t lanes = 1;
@@ -47,15 +48,15 @@ class Swarm {
   struct Peer {
     std::string name;
     std::vector<float> values;
-    std::shared_ptr<const Contribution> contribution;  // nullptr: only receives
-    Node* node = nullptr;                              // while it lives
+    std::shared_ptr<const Contribution> contribution;  // If null, the peer only receives.
+    Node* node = nullptr;                              // Null once it is dead.
     TrafficCount traffic;
     ArrivalLog arrivals;
-    std::map<uint32_t, ExchangeOutcome> outcomes;  // by revision
+    std::map<uint32_t, ExchangeOutcome> outcomes;  // By revision.
     std::vector<std::pair<std::string, absl::Status>> unreachable;
     std::vector<absl::Status> failed;
-    std::vector<v1::UpdateRefused> refused;           // as told
-    std::vector<std::pair<uint32_t, uint32_t>> held;  // shards with their attempts, as told
+    std::vector<v1::UpdateRefused> refused;           // As told.
+    std::vector<std::pair<uint32_t, uint32_t>> held;  // Shards with their attempts, as told.
   };
 
   explicit Swarm(const SwarmSettings& settings);
@@ -65,33 +66,33 @@ class Swarm {
   Peer& peer(const std::string& name) { return *peers.at(name); }
   static std::string Address(const std::string& name) { return name + ":1"; }
 
-  // Revision 1 for these contributors with weights 1, 2, ...; shards of about equal size for these
-  // reducers.
+  // Makes revision 1 with these contributors, with weights 1, 2, ..., and shards of about equal
+  // size for these reducers.
   v1::Plan MakePlan(const std::vector<std::string>& contributors,
                     const std::vector<std::string>& reducers) const;
-  // The next revision: `lost` is gone, its shards go to `heir` under attempt + 1.
+  // Makes the next revision: `lost` is gone, and its shards go to `heir` under attempt + 1.
   static v1::Plan Revise(const v1::Plan& plan, const std::string& lost, const std::string& heir);
-  // The next revision: `lost` is gone, and its shards are given out by `holder`.
+  // Makes the next revision: `lost` is gone, and `holder` gives out its shards.
   static v1::Plan Hold(const v1::Plan& plan, const std::string& lost, const std::string& holder);
-  // In this shard of the plan, `relay` averages for `members`, itself one of them.
+  // Makes `relay` average for `members`, which include it, in this shard of the plan.
   static void AddRelay(v1::Plan* plan, int shard, const std::string& relay,
                        const std::vector<std::string>& members);
-  // In the plan, `peer` has the key of `named`, and its root is signed with that of `signer`.
+  // Gives `peer` the key of `named` in the plan, and signs its root with the key of `signer`.
   static void Sign(v1::Plan* plan, const std::string& peer, const std::string& named,
                    const std::string& signer);
   static std::string Bitmap(const v1::Plan& plan, const std::vector<std::string>& members);
 
-  // Gives the plan to a peer: its first one, or an update. Nothing if it is dead.
+  // Gives the plan to a peer: its first one, or an update. Does nothing if the peer is dead.
   void Give(const std::string& name, const v1::Plan& plan);
   void Kill(const std::string& name);
   bool Complete(const std::vector<std::string>& names, uint32_t revision);
 
-  // What has been averaged, by peers that live, summed.
+  // Returns the sum of what living peers have averaged.
   uint64_t Averaged();
 
-  // Fails the test unless all of these have the same outcome for the plan's revision, it is what an
-  // independent computation makes of the contributions and of the sets that it names, and all
-  // contributors of `whole` are in every chunk's mean.
+  // Fails the test unless all of these peers have the same outcome for the plan's revision, that
+  // outcome is what an independent computation gives for the contributions and sets that it names,
+  // and all contributors of `whole` are in the mean of every chunk.
   void CheckOutcomes(const std::vector<std::string>& names, const v1::Plan& plan,
                      const std::vector<std::string>& whole);
 

@@ -1,5 +1,6 @@
 #include "daemon/exchange/wake.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,7 +68,8 @@ TEST(WakeCalls, PacketsGoBothWaysOnEveryLaneAndTheCallEnds) {
     end.call->Read();
   });
   WakeCalls from(scene.world.process("a").env(), kPatience);
-  from.Wake("c:1", 3, kMostWakeBytes);
+  std::vector<absl::Status> heard;
+  from.Wake("c:1", 3, kMostWakeBytes, [&](const absl::Status& status) { heard.push_back(status); });
   scene.world.RunFor(absl::Seconds(1));
   ASSERT_EQ(bytes.size(), 3);
   for (const size_t size : bytes) EXPECT_GT(size, 1500);  // more than one packet
@@ -75,6 +77,8 @@ TEST(WakeCalls, PacketsGoBothWaysOnEveryLaneAndTheCallEnds) {
     ASSERT_EQ(end->closed.size(), 1);  // half-closed by the waker, once it was answered
     EXPECT_TRUE(end->closed[0].ok()) << end->closed[0];
   }
+  ASSERT_EQ(heard.size(), 1) << "once, for all lanes";
+  EXPECT_TRUE(heard[0].ok()) << heard[0];
   EXPECT_TRUE(scene.Answers(*scene.Dial()));
 }
 
@@ -101,10 +105,21 @@ TEST(WakeCalls, NobodyThereDoesNotMatter) {
         absl::Seconds(1), [kept = std::shared_ptr<Call>(std::move(call))] {});
   });
   WakeCalls from(scene.world.process("a").env(), kPatience);
-  from.Wake("nobody:1", 2, kMostWakeBytes);
-  from.Wake("c:1", 1, kMostWakeBytes);
+  std::map<std::string, absl::StatusCode> heard;
+  const auto wake = [&](const std::string& address, uint32_t lanes) {
+    from.Wake(address, lanes, kMostWakeBytes,
+              [&heard, address](const absl::Status& status) { heard[address] = status.code(); });
+  };
+  wake("nobody:1", 2);
+  wake("c:1", 1);
+  scene.world.network().BlackHole("a", "b");
+  wake("b:1", 1);
   scene.world.RunFor(kPatience * 2);
-  from.Wake("b:1", 1, kMostWakeBytes);
+  EXPECT_EQ(heard["nobody:1"], absl::StatusCode::kUnavailable);
+  EXPECT_EQ(heard["c:1"], absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(heard["b:1"], absl::StatusCode::kDeadlineExceeded) << "it hangs in silence";
+  scene.world.network().HealBlackHole("a", "b");
+  wake("b:1", 1);
   scene.world.RunFor(absl::Seconds(1));
   EXPECT_TRUE(scene.Answers(*scene.Dial()));
 }

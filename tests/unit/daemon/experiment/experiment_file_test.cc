@@ -110,7 +110,7 @@ TEST(ExperimentFileTest, ErrorsNameTheLineAndTheNearestName) {
       {head + "[grid]\n\"outr.rule\" = [1]\n",
        "try.toml:3: unknown section 'outr' in \"outr.rule\"; did you mean 'outer'?"},
       {head + "[grid]\n\"outer.rule\" = \"average\"\n", "must be a list of the values to try"},
-      {head + "[grid]\nrule = [1]\n", "'rule' is no key of a section"},
+      {head + "[grid]\nrule = [1]\n", "'rule' is not a key of a section"},
       {head + "[grid]\n\"run.seed\" = [1]\n",
        "try.toml:3: a setting cannot change run.seed: [experiment] seeds says it"},
       {head + "[[setting]]\n\"inner.steps\" = 3\n", "try.toml:2: a [[setting]] needs a name"},
@@ -245,8 +245,8 @@ TEST(ExperimentFileTest, SpeedsAreOfTheExperimentOrOfASetting) {
   EXPECT_THAT(wrong("[1, 0.5]", kRun), HasSubstr("speeds say how many times slower each machine"));
   EXPECT_THAT(wrong("[1, 0.5]", kRun), HasSubstr("not '0.5'"));
   EXPECT_THAT(wrong("[inf]", kRun), HasSubstr("not 'inf'"));
-  EXPECT_THAT(wrong("[1, [2]]", kRun), HasSubstr("not 'what is no number'"));
-  EXPECT_THAT(wrong("[true]", kRun), HasSubstr("not 'what is no number'"));
+  EXPECT_THAT(wrong("[1, [2]]", kRun), HasSubstr("not 'something that is not a number'"));
+  EXPECT_THAT(wrong("[true]", kRun), HasSubstr("not 'something that is not a number'"));
   EXPECT_THAT(wrong("4", kRun), HasSubstr("try.toml:3: [experiment] speeds must be"));
   EXPECT_THAT(wrong("[2]",
                     "[run]\nrounds = 3\n[worker]\nprogram = \"/bin/true\"\n"

@@ -74,6 +74,25 @@ TEST(RunLogTest, KnowsTheRoundFromTheLog) {
             4u);
 }
 
+TEST(RunLogTest, TheReasonIsNotTheHintBelowIt) {
+  // Broken: a failed run's reason would be what to type next, or the line above the true one.
+  EXPECT_EQ(ReasonIn("round 3 of 40: training loss 2\nstopped at round 3 of 40; the run is in /x\n"
+                     "Go on with: atoll local --dir /x\nit ended: for 20 s nobody could train\n"),
+            "for 20 s nobody could train");
+  EXPECT_EQ(ReasonIn("run x\nit ended: peer-1 exited with 1 at its start:\n  starts\n"
+                     "  its disk is full\n"),
+            "peer-1 exited with 1 at its start: its disk is full");
+  EXPECT_EQ(ReasonIn("atoll local: [data] path is not there\n"),
+            "atoll local: [data] path is not there");
+  EXPECT_EQ(ReasonIn("stopped at round 3 of 40; the run is in /x\nGo on with: atoll local\n"),
+            "stopped at round 3 of 40; the run is in /x");
+  EXPECT_EQ(ReasonIn("it ended: of yesterday\ngoing on with the run in /x\nround 4 of 40: \n"),
+            "round 4 of 40:");
+  EXPECT_EQ(ReasonIn("Try next:\n  atoll generate --dir x\nit ended: the peers' states differ\n"),
+            "the peers' states differ");
+  EXPECT_EQ(ReasonIn(""), "");
+}
+
 TEST(LabTopologyTest, EveryPeerHasTheLineOfItsParty) {
   // Broken: --in lab would run parties on open lines, on another's, or twice as far away.
   LinkKeys all;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "absl/strings/match.h"
 
 namespace atolld {
@@ -31,7 +33,7 @@ RunResult SeedOf(uint64_t seed, double last) {
   return result;
 }
 
-double VersionOf(const ResultRow& row) { return static_cast<double>(row.version); }
+std::optional<double> VersionOf(const ResultRow& row) { return static_cast<double>(row.version); }
 
 TEST(ExperimentReportTest, BandsAreOverTheVersionsThatAllSeedsKnow) {
   // Broken: a curve would jump where one seed was evaluated and another was not.
@@ -83,6 +85,26 @@ TEST(ExperimentReportTest, ChartsBearNothingAndOnePoint) {
   EXPECT_THAT(svg, HasSubstr("class=\"line s0 d0\""));
   EXPECT_THAT(svg, Not(HasSubstr("class=\"band")));
   EXPECT_THAT(RangeChartSvg("t", "x", {}), Not(HasSubstr("nan")));
+}
+
+TEST(ExperimentReportTest, WhatIsNotANumberIsMarked) {
+  // Broken: the curve of a run that diverged would end before it did, go on over the gap, or spoil
+  // the axis.
+  BandChart chart{"title", "x", "y", [](double) { return std::string("n"); }, {}};
+  const double nan = std::nan("");
+  chart.series = {{"hot", {{0, 5, 0}, {1, 4, 0}, {2, nan, nan}, {3, 3, 0}, {4, nan, nan}}}};
+  const std::string svg = BandChartSvg(chart);
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  const auto count = [&](const std::string& text) {
+    size_t found = 0;
+    for (size_t at = svg.find(text); at != std::string::npos; at = svg.find(text, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<title>hot: NaN</title>"), 2u);
+  EXPECT_EQ(count("<title>hot</title>"), 2u) << "before the gap, and after it";
+  const std::string ranges = RangeChartSvg("t", "x", {{"hot", 1, nan, nan}, {"cool", 1, 2, 3}});
+  EXPECT_THAT(ranges, HasSubstr("1.0000, mean NaN, NaN"));
+  EXPECT_THAT(ranges, Not(HasSubstr("nan")));
 }
 
 }  // namespace

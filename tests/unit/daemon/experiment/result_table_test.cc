@@ -86,8 +86,8 @@ TEST(RunResultTest, ReadsWhatALocalRunLeaves) {
   const auto result = MakeRunResult("A", 2, "01-a-seed-2", report, metrics);
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->rows.size(), 3u);
-  EXPECT_EQ(result->bytes(), 700);
-  EXPECT_EQ(result->tokens(), 128);
+  EXPECT_EQ(result->Newest(&ResultRow::bytes), 700);
+  EXPECT_EQ(result->Newest(&ResultRow::tokens), 128);
   EXPECT_EQ(result->Newest(&ResultRow::loss), 4.5);
   EXPECT_EQ(result->Newest(&ResultRow::own_mean), 4.25);
   EXPECT_EQ(result->Newest(&ResultRow::epsilon), std::nullopt);
@@ -108,6 +108,43 @@ TEST(RunResultTest, ReadsWhatALocalRunLeaves) {
   EXPECT_FALSE(IsSealedReport("{"));
   EXPECT_FALSE(MakeRunResult("A", 2, "x", "{", "").ok());
   EXPECT_FALSE(ParseResultLine("[]").ok());
+}
+
+TEST(RunResultTest, NothingEvaluatedIsNoLossAndNaNIsOne) {
+  // Broken: a run without held-out data would reach every target at once, with the best loss of
+  // all; one that ended at NaN would show the loss before that.
+  const std::string report = R"({"loss_unit": "nats a byte", "state_digest": "ab"})";
+  const auto diverged = MakeRunResult("hot", 1, "hot-1", report,
+                                      R"({"version":0,"validation/loss":5.5})"
+                                      "\n"
+                                      R"({"version":1,"validation/loss":"NaN"})"
+                                      "\n");
+  const auto unknown =
+      MakeRunResult("none", 1, "none-1", report, R"({"version":1,"validation/loss":null})");
+  ASSERT_TRUE(diverged.ok() && unknown.ok());
+  EXPECT_TRUE(std::isnan(*diverged->Newest(&ResultRow::loss)));
+  EXPECT_EQ(diverged->Reaching(3), nullptr);
+  EXPECT_EQ(unknown->Newest(&ResultRow::loss), std::nullopt);
+  EXPECT_EQ(unknown->Reaching(3), nullptr);
+  EXPECT_EQ(unknown->Newest(&ResultRow::bytes), std::nullopt) << "nobody has told it";
+  EXPECT_EQ(unknown->loss_unit, "nats a byte");
+  EXPECT_THAT(ResultLine(*diverged), ::testing::HasSubstr(R"("loss":"NaN")"));
+  const auto again = ParseResultLine(ResultLine(*diverged));
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(std::isnan(*again->Newest(&ResultRow::loss)));
+
+  const std::vector<RunResult> results = {*diverged, ResultOf("hot", 2, {5, 2}), *unknown};
+  const std::vector<SettingRow> table = MakeTable({"hot", "none"}, 2, results, 3);
+  const TableText text = TextOf(table, 3);
+  EXPECT_EQ(text.rows[0][2], "NaN (1 of 2)");
+  EXPECT_EQ(text.rows[0][3], "1.0 (1 of 2)");
+  EXPECT_EQ(text.rows[1][2], "-");
+  EXPECT_EQ(text.rows[1][3], "-");
+  EXPECT_EQ(TextOf(MakeTable({"hot"}, 1, {*diverged}, 0), 0).rows[0][2], "NaN");
+  const nlohmann::ordered_json json = TableJson(table);
+  EXPECT_EQ(json[0]["loss"]["mean"], "NaN");
+  EXPECT_EQ(json[0]["loss"]["not_finite"], 1);
+  EXPECT_TRUE(json[1]["loss"].is_null());
 }
 
 }  // namespace

@@ -108,8 +108,8 @@ TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
   } cases[] = {
       {{mine.authority, yours.certificate, mine.key}, "the key is not the certificate's"},
       {{mine.authority, foreign.certificate, foreign.key}, "not signed by this authority"},
-      {{mine.authority, mine.certificate, "x"}, "no private key"},
-      {{mine.authority, "x", mine.key}, "no certificate"},
+      {{mine.authority, mine.certificate, "x"}, "not a private key"},
+      {{mine.authority, "x", mine.key}, "not a certificate"},
       {{mine.authority, mine.authority, mine.key}, "the key is not the certificate's"},
   };
   for (const auto& one : cases) {

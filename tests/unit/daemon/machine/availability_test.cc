@@ -75,7 +75,7 @@ TEST(AvailabilityTest, FedScalesFormIsRead) {
   EXPECT_FALSE(trace.There(second, 6));
   EXPECT_TRUE(trace.There(second, 115)) << "each has its own period";
   EXPECT_THAT(TraceFault("{\"1\": {\"active\": []}}"), HasSubstr("client '1' has no finish_time"));
-  EXPECT_THAT(TraceFault("{\"1\": "), HasSubstr("no JSON object"));
+  EXPECT_THAT(TraceFault("{\"1\": "), HasSubstr("not a JSON object"));
 }
 
 TEST(AvailabilityTest, PartiesAreFoundByNameOrByNumber) {
@@ -92,13 +92,14 @@ TEST(AvailabilityTest, PartiesAreFoundByNameOrByNumber) {
 
 TEST(AvailabilityTest, WrongLinesAreNamed) {
   // Broken: a misspelt trace is taken for another.
-  EXPECT_THAT(TraceFault("1 0-10\n2 5\n"), HasSubstr("2: '5' is no time; one looks like 0-3600"));
+  EXPECT_THAT(TraceFault("1 0-10\n2 5\n"),
+              HasSubstr("2: '5' is not a time; one looks like 0-3600"));
   EXPECT_THAT(TraceFault("1 10-5\n"), HasSubstr("must end after it begins"));
   EXPECT_THAT(TraceFault("period 50\n1 10-60\n"), HasSubstr("2: '10-60' must end"));
   EXPECT_THAT(TraceFault("1 0-1\nperiod 5\n"), HasSubstr("before the first party"));
   EXPECT_THAT(TraceFault("1 0-1\n1 2-3\n"), HasSubstr("has a line already"));
-  EXPECT_THAT(TraceFault("1\n"), HasSubstr("is no line"));
-  EXPECT_THAT(TraceFault("1 0-x\n"), HasSubstr("'x' is no number of seconds"));
+  EXPECT_THAT(TraceFault("1\n"), HasSubstr("is not a line"));
+  EXPECT_THAT(TraceFault("1 0-x\n"), HasSubstr("'x' is not a number of seconds"));
   EXPECT_THAT(TraceFault("# nobody\n"), HasSubstr("it has no party"));
 }
 

@@ -229,6 +229,47 @@ TEST_F(OwnerControlTest, LimitsTakeEffectAtOnceAreKeptAndAreAllOrNone) {
   EXPECT_EQ(daemon_->control->limits().up_cap, 1000000u);
 }
 
+TEST_F(OwnerControlTest, AnOrderThatCannotBeWrittenFailsAndNeverTakesEffect) {
+  // Broken: an owner would be told that the machine is paused, and it would train on after the next
+  // start; or it would pause hours after the owner was told that it could not.
+  ASSERT_TRUE(Set("up_cap", "8Mbit").ok());
+  world_.disk("p").SetCapacity(0);
+  const absl::StatusOr<v1::MachineStatus> paused = PauseFor(0);
+  EXPECT_TRUE(absl::IsResourceExhausted(paused.status())) << paused.status();
+  EXPECT_THAT(std::string(paused.status().message()), HasSubstr("nothing has changed"));
+  EXPECT_TRUE(absl::IsResourceExhausted(Set("up_cap", "4Mbit").status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(Ask("FinishRound", v1::FinishRoundRequest()).status()));
+  EXPECT_TRUE(Trains());
+  EXPECT_THAT(finishing_, IsEmpty());
+  EXPECT_EQ(caps_, std::make_pair(uint64_t{1000000}, uint64_t{0}));
+  ASSERT_TRUE(Set("processors", "50", true).ok()) << "it is not kept, so it needs no disk";
+  world_.disk("p").SetCapacity(uint64_t{1} << 20);
+  world_.RunFor(absl::Minutes(1));
+  EXPECT_TRUE(Trains());
+  KillAndRestart(absl::Seconds(1));
+  EXPECT_TRUE(Trains());
+  EXPECT_EQ(daemon_->control->limits().up_cap, 1000000u);
+  ASSERT_TRUE(PauseFor(0).ok());
+  EXPECT_FALSE(Trains());
+}
+
+TEST_F(OwnerControlTest, WhatIsCountedWhileAnOrderIsWrittenDoesNotTakeItBack) {
+  // Broken: the order would be on the disk for a moment, and a restart would forget it.
+  const auto call = world_.process("owner").env().transport.Dial("p:1", "/atolld.v1.Machine/Pause",
+                                                                 absl::Seconds(10));
+  call->Start({nullptr, nullptr, nullptr});
+  call->Write(Pack(v1::PauseMachineRequest()));
+  for (int i = 0; i < 200 && Trains(); ++i) {
+    daemon_->control->OnRoundFinished();
+    daemon_->control->OnContributed(10);
+    world_.RunFor(absl::Microseconds(50));
+  }
+  world_.RunFor(absl::Minutes(1));
+  EXPECT_FALSE(Trains());
+  KillAndRestart(absl::Seconds(1));
+  EXPECT_FALSE(Trains());
+}
+
 TEST_F(OwnerControlTest, LimitsThatWereSetWithoutADaemonHoldFromItsNextStart) {
   // Broken: who sets limits before the first start, or while it is stopped, finds them forgotten.
   ASSERT_TRUE(Set("up_cap", "8Mbit").ok());

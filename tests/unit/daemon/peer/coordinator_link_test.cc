@@ -24,7 +24,10 @@ namespace {
 // A coordinator that says what the test wants.
 struct World {
   // `addresses`: of the coordinator, or of several.
-  explicit World(std::vector<std::string> addresses = {"coordinator:1"}) : world(1) {
+  // `away`: why it is to stay away from the beginning; empty: it is not.
+  explicit World(std::vector<std::string> addresses = {"coordinator:1"},
+                 const std::string& away = "")
+      : world(1) {
     SimProcess& coordinator = world.AddProcess("coordinator");
     auto listening = coordinator.env().transport.Listen(
         "coordinator:1", [this](const std::string&, std::unique_ptr<Call> accepted) {
@@ -57,6 +60,7 @@ struct World {
     link = std::make_unique<CoordinatorLink>(world.AddProcess("peer").env(), std::move(addresses),
                                              absl::Seconds(10), events);
     link->Start();
+    if (!away.empty()) link->Rest(away);
     world.RunFor(absl::Seconds(1));
   }
   void Beat(const std::string& waiting_for) {
@@ -130,6 +134,18 @@ TEST(CoordinatorLinkTest, ItStaysAwayAsLongAsItIsToAndComesBack) {
   EXPECT_EQ(w.sessions, 3);
   EXPECT_EQ(w.downs, 2);
   EXPECT_TRUE(w.refused.ok());
+}
+
+// Broken: a run would wait for a peer that is away from the beginning, and nobody could tell why.
+TEST(CoordinatorLinkTest, OneThatIsAwayFromTheBeginningSaysSoFirst) {
+  World w({"coordinator:1"}, "away by its trace for good");
+  w.world.RunFor(absl::Minutes(10));
+  EXPECT_EQ(w.heard.leaving().reason(), "away by its trace for good");
+  EXPECT_FALSE(w.link->up());
+  EXPECT_EQ(w.sessions, 1);
+  w.link->Return();
+  w.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(w.link->up());
 }
 
 // Broken: a peer whose coordinator is gone would not find the one that took over, or only after
@@ -522,8 +538,8 @@ TEST_F(CoordinatorCheckTest, AShareOfAnEvaluationIsOneOfItsShares) {
 
 // A log that begins after the snapshot of version `before` and holds `count` headers of about
 // `bytes`.
-struct Log {
-  Log(uint64_t before, uint64_t count, size_t bytes) {
+struct PeerLog {
+  PeerLog(uint64_t before, uint64_t count, size_t bytes) {
     auto log = UpdateLog::Open(files, directory.path(), before);
     EXPECT_TRUE(log.ok()) << log.status();
     for (uint64_t version = before + 1; version <= before + count; ++version) {
@@ -554,7 +570,7 @@ struct Log {
 // Broken: a coordinator that lost its store would not get the history, or entries that are not
 // committed.
 TEST(HeaderAnswerTest, TellsWhatWasAskedUpToTheNewest) {
-  Log log(0, 9, 10);
+  PeerLog log(0, 9, 10);
   EXPECT_EQ(log.Read(1, 9).headers_size(), 9);
   EXPECT_EQ(log.Read(4, 7).headers_size(), 4);
   EXPECT_EQ(log.Read(9, 20).headers_size(), 1);
@@ -563,15 +579,15 @@ TEST(HeaderAnswerTest, TellsWhatWasAskedUpToTheNewest) {
 
 // Broken: a long history, or one of large headers, would break the session at the message's limit.
 TEST(HeaderAnswerTest, TellsAsMuchAsFitsAMessage) {
-  EXPECT_EQ(Log(0, 300, 10).Read(2, 300).headers_size(), 256);
-  const int fitting = Log(0, 9, 300 << 10).Read(1, 9).headers_size();
+  EXPECT_EQ(PeerLog(0, 300, 10).Read(2, 300).headers_size(), 256);
+  const int fitting = PeerLog(0, 9, 300 << 10).Read(1, 9).headers_size();
   EXPECT_EQ(fitting, 3);
 }
 
 // Broken: a store from before the oldest header that any peer has would never learn where the
 // history can be taken up again.
 TEST(HeaderAnswerTest, BeginsWithTheOldestWhereTheLogNoLongerHasTheFirst) {
-  Log log(5, 4, 10);
+  PeerLog log(5, 4, 10);
   const v1::Headers told = log.Read(2, 9);
   ASSERT_EQ(told.headers_size(), 4);
   EXPECT_EQ(told.headers(0).version(), 6u);

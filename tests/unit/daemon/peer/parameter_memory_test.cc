@@ -37,6 +37,19 @@ TEST(ParameterMemoryTest, IsSharedThroughItsPath) {
   close(file);
 }
 
+// Broken: the worker that was started with the memory would look at other memory than the daemon's.
+TEST(ParameterMemoryTest, IsMadeOfTheFileThatTheWorkerHas) {
+  const std::shared_ptr<MemoryFile> file = *MemoryFile::Make();
+  const auto memory = ParameterMemory::Create(5000, file);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  (*memory)->theta()[4999] = 2.5f;
+  float value = 0;
+  ASSERT_EQ(pread(file->fd(), &value, sizeof value,
+                  static_cast<off_t>((*memory)->theta_offset() + 4999 * sizeof value)),
+            static_cast<ssize_t>(sizeof value));
+  EXPECT_EQ(value, 2.5f);
+}
+
 // Broken: a model of no or of absurdly many parameters would end in a crash.
 TEST(ParameterMemoryTest, RefusesAbsurdSizes) {
   EXPECT_EQ(ParameterMemory::Create(0).status().code(), absl::StatusCode::kInvalidArgument);

@@ -50,6 +50,36 @@ bool SameFloats(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+TEST(PartyMean, WeightsThatNoFloatHoldsAreCountedInALargerUnit) {
+  // Broken: a party's loss to the power of 60 would make the host's update infinite, or leave every
+  // party out.
+  std::vector<TestParty> parties = TestParties(5, 3);
+  for (const bool normalised : {false, true}) {
+    std::vector<float> expected(1003), made(1003);
+    MeanOfParties(parties, normalised).Write(absl::MakeSpan(expected));
+    for (const int exponent : {200, -200, 600}) {
+      std::vector<TestParty> scaled = parties;
+      for (TestParty& party : scaled) party.weight = std::ldexp(party.weight, exponent);
+      const PartyMean mean = MeanOfParties(scaled, normalised);
+      EXPECT_TRUE(std::isfinite(mean.weight()));
+      mean.Write(absl::MakeSpan(made));
+      for (size_t i = 0; i < made.size(); ++i) ASSERT_NEAR(made[i], expected[i], 1e-8);
+    }
+  }
+  // The small ones vanish beside it, whichever comes first.
+  TestParty large = parties[0];
+  large.weight = std::ldexp(1.0, 300);
+  for (const bool first : {true, false}) {
+    PartyMean mean(false);
+    if (first) mean.Add(large.weight, 1, large.update);
+    mean.Add(3, 1, parties[1].update);
+    if (!first) mean.Add(large.weight, 1, large.update);
+    std::vector<float> made(1003);
+    mean.Write(absl::MakeSpan(made));
+    for (size_t i = 0; i < made.size(); ++i) ASSERT_NEAR(made[i], large.update[i], 1e-8);
+  }
+}
+
 TEST(PartyMean, IsItsFormulaBitForBit) {
   // Broken: what a host contributes would not be what the documents say, and nobody could check it.
   const std::vector<TestParty> parties = TestParties(17, 3);
@@ -181,6 +211,19 @@ TEST(PartyDraw, WhoIsAwayIsNotDrawn) {
   for (const uint32_t party : drawn) EXPECT_EQ(party % 2, 0u);
   EXPECT_EQ(DrawParties({kTrainDraw, 1, 1, 1, 100, 80}, even).size(), 50u);
   EXPECT_EQ(DrawParties({kTrainDraw, 1, 1, 1, 100, 0}, even).size(), 50u);
+}
+
+TEST(PartyDraw, NoMoreThanAShareOfThoseThatAreThere) {
+  // Broken: where a trace leaves few, each would be in more rounds than epsilon counts.
+  PartyDraw draw{kTrainDraw, 1, 1, 1, 500, 10};
+  draw.share = double{0.02f};
+  EXPECT_EQ(DrawParties(draw, nullptr).size(), 10u);
+  EXPECT_EQ(DrawParties(draw, [](uint32_t party) { return party <= 160; }).size(), 3u);
+  EXPECT_EQ(DrawParties(draw, [](uint32_t party) { return party <= 49; }).size(), 0u);
+  draw.count = 0;
+  EXPECT_EQ(DrawParties(draw, nullptr).size(), 10u);
+  EXPECT_EQ(MostDrawn(50, double{0.02f}), 1u);
+  EXPECT_EQ(MostDrawn(7, 1), 7u);
 }
 
 TEST(PartyDraw, EveryPartyHasItsTurn) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/sim_disk.h"
@@ -24,7 +26,10 @@ class PartyResidualsTest : public ::testing::Test {
 
   // What is averaged of this update.
   std::vector<float> Average(uint32_t party, bool taken, std::vector<float> update) {
-    EXPECT_TRUE(residuals_.Apply(party, taken, ++version_, absl::MakeSpan(update)).ok());
+    return Average(party, PartyOutcome{taken}, std::move(update));
+  }
+  std::vector<float> Average(uint32_t party, const PartyOutcome& last, std::vector<float> update) {
+    EXPECT_TRUE(residuals_.Apply(party, last, ++version_, absl::MakeSpan(update)).ok());
     return update;
   }
 
@@ -75,8 +80,40 @@ TEST_F(PartyResidualsTest, EachPartyHasItsOwnAndARestartNone) {
   PartyResiduals restarted(files_, "/p/parties", "p1", Spec());
   ASSERT_TRUE(restarted.Clear().ok());
   std::vector<float> after = update;
-  ASSERT_TRUE(restarted.Apply(3, true, 9, absl::MakeSpan(after)).ok());
+  ASSERT_TRUE(restarted.Apply(3, {true}, 9, absl::MakeSpan(after)).ok());
   EXPECT_EQ(after, first);
+}
+
+TEST_F(PartyResidualsTest, AMeanThatWasScaledDownLeavesAScaledRest) {
+  // Broken: what an entry cut off a huge update would come with the party's next ones.
+  std::vector<float> huge = SteadyUpdate();
+  for (float& value : huge) value *= 1e20f;
+  Average(3, {}, huge);
+  const std::vector<float> nothing(huge.size(), 0.0f);
+  const std::vector<float> next = Average(3, PartyOutcome{true, 1e-20f}, nothing);
+  for (const float value : next) EXPECT_LT(std::abs(value), 0.01f);
+  EXPECT_NE(next, nothing) << "what the codec has lost of what was taken";
+}
+
+TEST_F(PartyResidualsTest, ARefusedMeanTakesItsResidualsAlong) {
+  // Broken: a party that was huge once would make each mean of its host too long for any scale.
+  const std::vector<float> update = SteadyUpdate();
+  const std::vector<float> first = Average(3, {}, update);
+  const std::vector<float> second = Average(3, PartyOutcome{true}, update);
+  ASSERT_NE(second, first);
+  EXPECT_EQ(Average(3, PartyOutcome{false, 1, true}, update), first);
+}
+
+TEST_F(PartyResidualsTest, AResidualThatNoUpdateCanTakeIsForgotten) {
+  // Broken: the sum would be infinite, and the party never count again.
+  std::vector<float> update = SteadyUpdate();
+  const std::vector<float> first = Average(3, {}, update);
+  std::vector<float> huge(update.size(), 3e38f);
+  huge[0] = 2.336e38f;  // 5.45 steps of int4
+  Average(3, PartyOutcome{}, huge);
+  huge[0] = 3.39e38f;
+  Average(3, PartyOutcome{true}, huge);  // with what was lost of the first one it is infinite
+  EXPECT_EQ(Average(3, PartyOutcome{}, update), first);
 }
 
 TEST_F(PartyResidualsTest, RefusesWhatIsNotFinite) {
@@ -85,7 +122,7 @@ TEST_F(PartyResidualsTest, RefusesWhatIsNotFinite) {
   const std::vector<float> first = Average(3, false, update);
   std::vector<float> bad = update;
   bad[70] = std::numeric_limits<float>::infinity();
-  EXPECT_FALSE(residuals_.Apply(3, false, 8, absl::MakeSpan(bad)).ok());
+  EXPECT_FALSE(residuals_.Apply(3, {}, 8, absl::MakeSpan(bad)).ok());
   EXPECT_EQ(Average(3, false, update), first);
 }
 

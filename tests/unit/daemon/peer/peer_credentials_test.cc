@@ -161,8 +161,9 @@ TEST_F(RenewalTest, NothingIsWrittenThatCouldNotBeUsed) {
   const std::string serial = Held().identity.serial;
   signed_for_ = "p2";
   Check();
-  EXPECT_THAT(Log(), HasSubstr("the renewed certificate is no good: the renewed certificate is of "
-                               "peer p2"));
+  EXPECT_THAT(Log(),
+              HasSubstr("the renewed certificate cannot be used: the renewed certificate is of "
+                        "peer p2"));
   nonsense_ = true;
   Check();
   EXPECT_EQ(2, asked_);

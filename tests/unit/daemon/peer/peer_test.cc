@@ -215,6 +215,28 @@ TEST_F(RogueCoordinatorTest, CapsAreToldAtOnceAndAgainByEachHello) {
                           }));
 }
 
+// Broken: a peer whose folder was put back from a backup never gets into its run again.
+TEST_F(RogueCoordinatorTest, ALivingProcessTakesAGreaterLifeThanTheOneThatItIsToldOf) {
+  v1::CoordinatorMessage other;
+  other.mutable_other_life()->set_reason("another process of peer p (pid 3) has been in the run");
+  CHECK_OK(peer_->Start());
+  world_.RunFor(absl::Seconds(1));
+  ASSERT_EQ(sessions_.size(), 1u);
+  const v1::Hello first = sessions_[0]->heard.at(0).hello();
+  EXPECT_EQ(first.session(), 1u);
+  other.mutable_other_life()->set_life(first.life() + 30);
+  sessions_[0]->call->Write(Pack(other));
+  sessions_[0]->call->Finish(absl::UnavailableError("ignored"));
+  world_.RunFor(absl::Seconds(5));
+  ASSERT_GE(sessions_.size(), 2u);
+  const v1::Hello second = sessions_.back()->heard.at(0).hello();
+  EXPECT_EQ(second.life(), first.life() + 31);
+  EXPECT_EQ(second.instance(), first.instance());
+  EXPECT_EQ(second.session(), 2u);
+  EXPECT_EQ(world_.LogCount("another process of peer p (pid 3) has been in the run"), 1u);
+  EXPECT_FALSE(finished_.has_value());
+}
+
 // Broken: a peer would train as in mode "sync" in a run of a later release's mode.
 TEST_F(RogueCoordinatorTest, ARunOfAModeThatItDoesNotKnowIsRefusedByName) {
   says_ = {Welcome(
@@ -285,7 +307,7 @@ TEST_F(RogueCoordinatorTest, AnAbsurdOrderIsRefused) {
                 "gives the exchange 0");
   ExpectRefused({Welcome(), Roster(),
                  Plan([](v1::Plan* p) { p->mutable_contributors(0)->set_peer("stranger"); })},
-                "contributor stranger, who is not on the roster");
+                "contributor stranger, which is not on the roster");
   ExpectRefused(
       {Welcome(), Roster(), Plan([](v1::Plan* p) { p->mutable_shards(0)->set_chunks(1); })},
       "its shards end at chunk 1");

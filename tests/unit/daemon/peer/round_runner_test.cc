@@ -68,8 +68,9 @@ struct Rounds {
     world.RunFor(absl::Seconds(1));
   }
 
-  void Train(uint64_t version, bool ahead) {
+  void Train(uint64_t version, bool ahead, bool refused = false) {
     v1::Train train;
+    train.set_refused(refused);
     train.set_version(version);
     train.set_steps(5);
     train.set_number(++trains);
@@ -134,6 +135,39 @@ struct Rounds {
   int idle = 0;
   int hellos = 0;  // that are to be said again
 };
+
+// Broken: what is trained instead of an update that may be in a sum would be the same update.
+TEST(RoundRunnerShown, AWorkerIsToldHowManyUpdatesWereShown) {
+  Rounds rounds("p1", "");
+  const SigningKey key = TestKey('k');
+  ASSERT_TRUE(WriteFileDurably(rounds.env.files, "/r/mask_shown", BytesOf("3 2\n")).ok());
+  ASSERT_TRUE(rounds.runner->LoadMaskKeys(&key).ok());
+  rounds.Train(3, false);
+  EXPECT_EQ(rounds.Steps().version(), 3u);
+  EXPECT_EQ(rounds.Steps().again(), 2u);
+  rounds.Hand(3);
+  rounds.Commit();
+  rounds.Train(4, false);
+  EXPECT_EQ(rounds.Steps().version(), 4u);
+  EXPECT_EQ(rounds.Steps().again(), 0u);
+}
+
+// Broken: virtual parties would keep the residuals that made their mean too long for any scale.
+TEST(RoundRunnerRefused, AWorkerIsToldUntilItsNextUpdateStands) {
+  Rounds peer("p1", "");
+  peer.Train(3, false);
+  EXPECT_FALSE(peer.Steps().refused());
+  peer.Hand(3);
+  peer.Train(3, false, /*refused=*/true);
+  EXPECT_TRUE(peer.Steps().refused());
+  peer.runner->OnWorkerLost();
+  peer.runner->OnWorkerReady();  // which trains it anew
+  EXPECT_EQ(peer.Number(v1::DaemonMessage::kTrain), 3u);
+  EXPECT_TRUE(peer.Steps().refused());
+  peer.Hand(3);
+  peer.Train(3, false);
+  EXPECT_FALSE(peer.Steps().refused());
+}
 
 // Would break: a worker waits while an entry is made; or its update is encoded before the residual
 // of the one before is settled, over the one that stands, or for the wrong entry.

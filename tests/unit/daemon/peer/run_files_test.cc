@@ -81,13 +81,15 @@ class PeerFilesTest : public ::testing::Test {
 TEST_F(PeerFilesTest, WhoeverMakesVersion0ListsWhatItsWorkerReads) {
   Write("maker", kOwn, "{}");
   Write("maker", "/own/tokenizer_config.json", "eos");
+  Write("maker", "/own/chat_template.jinja", "{{ messages }}");
   Write("maker", "/own/notes.txt", "nobody reads it");
   Write("maker", "/own/model.pt", "program");
   const auto files = Make("maker", {"/own", "/own/model.pt", false});
   files->List(&spec_);
-  ASSERT_EQ(2, spec_.files_size());
+  ASSERT_EQ(3, spec_.files_size());
   EXPECT_EQ("tokenizer.json", spec_.files(0).name());
   EXPECT_EQ("tokenizer_config.json", spec_.files(1).name());
+  EXPECT_EQ("chat_template.jinja", spec_.files(2).name());
   EXPECT_TRUE(CheckRunFiles(spec_).ok());
   v1::RunSpec other;
   other.mutable_model()->set_kind("torchscript");

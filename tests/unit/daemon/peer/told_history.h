@@ -1,4 +1,5 @@
-// A short signed history, and what an honest coordinator says of it: for tests that say otherwise.
+// A short signed history, and what an honest coordinator says of it, for tests in which it says
+// something else.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@
 namespace atolld {
 
 struct ToldHistory {
-  // Versions 1..last, in "/r" of `files`.
+  // Makes versions 1..last in "/r" of `files`.
   ToldHistory(Files& files, uint64_t last) : key(TestKey('k')) {
     run.history_key = key;
     OwnedReplica replica = *CreateReplica(files, "/r", run);
@@ -37,14 +38,14 @@ struct ToldHistory {
     return welcome;
   }
 
-  // Another header of the same version, by whoever has `signer`.
+  // Returns another header of the same version, signed with `signer`.
   static v1::EntryHeader Forked(v1::EntryHeader header, const SigningKey& signer) {
     header.mutable_contributors(0)->set_tokens(header.contributors(0).tokens() + 1);
     header.set_signature(SignHeader(signer, header));
     return header;
   }
 
-  // For the round after the last version: p1 and p2 contribute, p1 reduces.
+  // Returns a plan for the round after the last version: p1 and p2 contribute, p1 reduces.
   v1::Plan Plan() const {
     v1::Plan plan;
     plan.set_version(headers.size() + 1);
@@ -78,7 +79,7 @@ struct ToldHistory {
   v1::Genesis genesis;
   std::vector<v1::EntryHeader> headers;
   v1::EntryHeader next;
-  Digest digest;  // of the last header
+  Digest digest;  // The last header's.
   v1::Seal seal;
 };
 

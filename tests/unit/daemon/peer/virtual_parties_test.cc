@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "tests/sim/sim_world.h"
 
 namespace atolld {
@@ -160,6 +161,27 @@ TEST_F(VirtualPartiesTest, ADrawIsRepeatedAfterTheWorkersDeath) {
   EXPECT_EQ(boundaries_[0].parties(), 5u);
   EXPECT_EQ(boundaries_[0].tokens(), 500u);
   for (const v1::DaemonMessage& message : worker_.sent) EXPECT_TRUE(message.train().fresh());
+}
+
+TEST_F(VirtualPartiesTest, WhereEpsilonCountsOnADrawNobodyElseKnowsIt) {
+  // Broken: whoever knows the run's seed knew who took part, and was promised not to.
+  v1::RunSpec spec;
+  spec.set_seed(9);
+  spec.mutable_privacy()->set_clip_bits(absl::bit_cast<uint32_t>(1.0f));
+  spec.mutable_privacy()->set_sampling_bits(absl::bit_cast<uint32_t>(0.25f));
+  Make({200, 1, 0, false}, spec);
+  Train(1);
+  Train(1);
+  Train(1);
+  const std::vector<uint32_t> first = Trained();  // the first of fifty, three times
+  ASSERT_EQ(first.size(), 3u);
+  EXPECT_FALSE(first[0] == first[1] && first[1] == first[2]);
+  EXPECT_EQ(progress_.size(), 0u);
+  for (int party = 0; party < 50; ++party) {
+    EXPECT_THAT(boundaries_, IsEmpty());
+    Answer(1);
+  }
+  EXPECT_EQ(Trained().size(), 52u);  // all of a_round would be 200
 }
 
 TEST_F(VirtualPartiesTest, ARebaseGoesToThePartyThatTrains) {

@@ -99,6 +99,7 @@ class WorkerProcessTest : public ::testing::Test {
     WorkerProcess::Settings settings;
     settings.program = program;
     settings.slower = slower;
+    settings.system_root = system_root_;
     settings.socket = absl::StrCat("unix:", dir_.File("worker.sock"));
     worker_ = std::make_unique<WorkerProcess>(Env{executor_, files_, transport_, log_}, settings);
     worker_->Start(spec_, {nullptr, nullptr,
@@ -118,6 +119,7 @@ class WorkerProcessTest : public ::testing::Test {
   }
 
   TemporaryDirectory dir_;
+  std::string system_root_;
   PosixExecutor executor_{PosixExecutor::Options()};
   PosixFiles files_;
   FileTransport transport_;
@@ -134,6 +136,21 @@ TEST_F(WorkerProcessTest, OneThatNeverStartsIsToldWithItsLastLine) {
   ASSERT_TRUE(RunToLoss(2));  // it is started again, and told again
   EXPECT_EQ(lost_[0], "exit code 127: libtorch_cpu.so is missing");
   EXPECT_EQ(lost_[1], lost_[0]);
+}
+
+TEST_F(WorkerProcessTest, OneThatTheKernelKillsForMemoryIsToldAsThat) {
+  // Broken: nobody learns that the model does not fit; "killed by signal 9" is all that is said.
+  std::filesystem::create_directories(dir_.File("proc/self"));
+  std::ofstream(dir_.File("proc/vmstat")) << "oom_kill 4\n";
+  std::ofstream(dir_.File("proc/meminfo")) << "MemTotal: 2097152 kB\nMemAvailable: 9 kB\n";
+  system_root_ = dir_.path();
+  Start(absl::StrCat("echo oom_kill 5 > ", dir_.File("proc/vmstat"), "; kill -9 $$"));
+  ASSERT_TRUE(RunToLoss(2));
+  EXPECT_EQ(lost_[0],
+            "the kernel killed it for want of memory (/proc/vmstat: oom_kill 5); the limit is 2.0 "
+            "GiB, by what the machine has; give it more, or lower [inner] batch, or raise [inner] "
+            "accumulation");
+  EXPECT_EQ(lost_[1], "killed by signal 9 (Killed)");  // no kill was counted for this one
 }
 
 TEST_F(WorkerProcessTest, OneIsToldHowSlowItsMachineIs) {

@@ -23,7 +23,7 @@ class TestAuthority {
                        [drawn = uint64_t{0}]() mutable { return ++drawn * 0x9e3779b97f4a7c15u; })
                        .value()) {}
 
-  // A folder of fresh credentials, issued `ago` and valid for `life` from then.
+  // Returns a folder of fresh credentials, issued `ago` and valid for `life` from that time.
   std::string Folder(const std::string& id, Role role, absl::Duration ago = absl::ZeroDuration(),
                      absl::Duration life = kCertificateLife) {
     const std::string folder = FolderOf(id);

@@ -1,4 +1,4 @@
-// The contract of daemon/env/env.h's Transport as tests that any implementation runs: production's
+// The contract of daemon/env/env.h's Transport as tests for any implementation: the production one
 // and the simulator's.
 //
 // Link transport_contract.cc and transport_contract_ends.cc into the test program and name the
@@ -26,11 +26,11 @@ class TransportWorld {
   virtual Executor& executor() = 0;
   virtual Transport& server() = 0;
   virtual Transport& client() = 0;
-  virtual std::string listen_address() = 0;  // fit for server().Listen; a free one
-  virtual std::string dead_address() = 0;    // where nobody listens
-  // Who the client is to the server; none: there are no certificates.
+  virtual std::string listen_address() = 0;  // Suitable for server().Listen, and free.
+  virtual std::string dead_address() = 0;    // An address on which no server listens.
+  // The client's identity to the server; nullopt if there are no certificates.
   virtual std::optional<Identity> client_identity() { return std::nullopt; }
-  // Runs the loop until `condition` holds; false when `limit` has passed before.
+  // Runs the loop until `condition` is true; returns false if `limit` passes first.
   virtual bool RunUntil(const std::function<bool()>& condition, absl::Duration limit) = 0;
 };
 
@@ -43,19 +43,19 @@ inline std::string WorldName(const ::testing::TestParamInfo<WorldMaker>& info) {
 }
 inline void PrintTo(const WorldMaker& maker, std::ostream* out) { *out << maker.name; }
 
-// A frame whose message holds `text`, of fewer than 128 bytes; the payload's bytes depend on both
-// arguments.
+// Returns a frame whose message holds `text` of fewer than 128 bytes; the payload's bytes depend on
+// both arguments.
 Frame MakeFrame(const std::string& text, size_t payload_bytes = 0);
 bool Same(const Frame& a, const Frame& b);
 
-// One end of a call, with all that happened to it.
+// One end of a call, which records all that happens to it.
 class Endpoint {
  public:
   void Take(std::unique_ptr<Call> call) { call_ = std::move(call); }
 
-  // With `reads`, asks for the next frame whenever one has come.
+  // With `reads`, asks for the next frame whenever one has arrived.
   void Start(bool reads);
-  void Read();  // one frame
+  void Read();  // Asks for one frame.
 
   Call& call() { return *call_; }
   void Drop() { call_.reset(); }
@@ -65,27 +65,28 @@ class Endpoint {
   int writable = 0;
   bool closed = false;
   absl::Status status;
-  bool takes_parts = false;           // before Start
-  std::function<void()> after_frame;  // hooks of a test
+  bool takes_parts = false;           // Set it before Start.
+  std::function<void()> after_frame;  // Hooks of a test.
   std::function<void()> after_writable;
   std::function<void()> after_closed;
 
  private:
   std::unique_ptr<Call> call_;
   bool reads_ = false;
-  bool inside_ = false;  // a call of ours: no callback may come now
+  bool inside_ = false;  // Inside one of our calls, when no callback may come.
 };
 
 class TransportContract : public ::testing::TestWithParam<WorldMaker> {
  protected:
   TransportContract();
 
-  // Listens and keeps each accepted call in `accepted`, started by `on_accept` (default: reading).
+  // Listens and keeps each accepted call in `accepted_`, started by `on_accept_` (by default it
+  // reads).
   void Listen();
-  // A started client of it.
+  // Returns a started client of the listener.
   std::unique_ptr<Endpoint> Dial(bool reads = true,
                                  absl::Duration deadline = absl::InfiniteDuration());
-  // The same and the server's end of it.
+  // Dials, and waits for the server's end of the call.
   void Connect(bool client_reads = true, bool server_reads = true);
 
   ::testing::AssertionResult Until(const std::function<bool()>& condition);

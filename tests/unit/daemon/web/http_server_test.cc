@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -321,6 +322,39 @@ TEST_F(HttpServerTest, BoundsWhatARequestMayHave) {
   EXPECT_THAT(Ask(*server, begin), ::testing::Not(HasSubstr("200 OK")));
   EXPECT_THAT(Ask(*server, std::string("\0\1\2 nonsense\r\n\r\n", 16)), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(Ask(*server, begin + "\r\n"), StartsWith("HTTP/1.1 200"));
+}
+
+// Threads with little stack, as small machines and other C libraries give them.
+class SmallStacks {
+ public:
+  SmallStacks() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t small = before_;
+    EXPECT_EQ(0, pthread_attr_setstacksize(&small, size_t{512} << 10));
+    EXPECT_EQ(0, pthread_setattr_default_np(&small));
+  }
+  ~SmallStacks() { pthread_setattr_default_np(&before_); }
+
+ private:
+  pthread_attr_t before_;
+};
+
+// Broken: a header of some thousand bytes, from anybody who reaches the port, ends the daemon. The
+// library parses ranges by a regular expression that takes stack for each of them.
+TEST_F(HttpServerTest, NoHeaderReachesAParserThatRecurses) {
+  const SmallStacks small;
+  const auto server = Start(Defaults());
+  std::string ranges = "bytes=1-2";
+  while (ranges.size() < 8000) ranges += ",1-2";
+  for (const std::string& header :
+       {absl::StrCat("Range: ", ranges), absl::StrCat("X: a\nRange: ", ranges),
+        absl::StrCat("rAnGe: ", ranges), "Accept-Encoding: gzip" + std::string(8000, ','),
+        "Content-Type: multipart/form-data; boundary=" + std::string(8000, 'a')}) {
+    const std::string answer = Ask(
+        *server, absl::StrCat("GET /figures HTTP/1.1\r\nHost: localhost\r\n", header, "\r\n\r\n"));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200")) << header.substr(0, 40);
+    EXPECT_THAT(answer, HasSubstr("figures"));
+  }
 }
 
 TEST_F(HttpServerTest, AReaderThatDoesNotReadHoldsNobodyUp) {

@@ -361,7 +361,7 @@ TEST_F(CheckHeaderTest, TakesAShardWhoseEveryChunkHasASetOfItsOwn) {
 TEST_F(CheckHeaderTest, RefusesAgesWhereNoneCounts) {
   // Broken: headers of runs in step could differ in what nothing follows from.
   header_.mutable_contributors(0)->set_age(1);
-  ExpectInvalid("no age counts");
+  ExpectInvalid("counts no ages");
   genesis_.mutable_spec()->mutable_mode()->set_kind("async");
   header_.mutable_contributors(0)->set_age(1);
   EXPECT_TRUE(Check().ok()) << Check();

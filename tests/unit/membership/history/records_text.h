@@ -12,14 +12,14 @@
 
 namespace atolld {
 
-// Chunks that follow each other, the bitmap of their contributors and those of partial means.
+// Consecutive chunks, the bitmap of their contributors, and those of partial means.
 struct RunText {
   uint32_t chunks;
   std::string contributors;
   std::vector<std::string> partials{};
 };
 
-// The shards follow each other from chunk 0 on.
+// The shards are consecutive, from chunk 0 on.
 inline v1::MeanRecords RecordsOf(
     const std::vector<std::pair<std::string, std::vector<RunText>>>& shards) {
   MeanRecordsBuilder builder;
@@ -34,7 +34,7 @@ inline v1::MeanRecords RecordsOf(
   return builder.Take();
 }
 
-// The records of a plan whose every chunk has this one set.
+// The records of a plan in which every chunk has this one set.
 inline v1::MeanRecords RecordsOf(const v1::Plan& plan, const std::string& contributors) {
   MeanRecordsBuilder builder;
   for (const v1::Shard& shard : plan.shards()) {

@@ -118,7 +118,7 @@ TEST(MaskPartyTest, RefusesARosterWithAForeignKey) {
   *roster.mutable_attempt() = parties.party(0).attempt();
   roster.set_threshold(6);
   const KnownSigningKeys nobody;
-  ASSERT_TRUE(CheckMaskRoster(roster, 6, nobody).ok());
+  ASSERT_TRUE(CheckMaskRoster(roster, MaskRosterRule{6}, nobody).ok());
 
   v1::MaskRoster changed = roster;
   changed.mutable_parties(3)->set_masking_key(std::string(32, 'k'));
@@ -133,7 +133,7 @@ TEST(MaskPartyTest, RefusesARosterWithAForeignKey) {
   changed = roster;
   const SigningKey foreign = SigningKey::FromSeed(std::string(32, 'f')).value();
   SignMaskKeys(foreign, roster.attempt(), changed.mutable_parties(3));
-  EXPECT_TRUE(CheckMaskRoster(changed, 6, nobody).ok());
+  EXPECT_TRUE(CheckMaskRoster(changed, MaskRosterRule{6}, nobody).ok());
   KnownSigningKeys known;
   for (const int i : {3, 4, 5}) {
     known[absl::StrCat("party-", i)] = parties.signing_key(i).public_key();
@@ -142,11 +142,11 @@ TEST(MaskPartyTest, RefusesARosterWithAForeignKey) {
   // Broken: one party that was installed anew would end all sums, or a third of the parties could
   // be the coordinator's.
   for (const int i : {4, 5}) {
-    EXPECT_TRUE(CheckMaskRoster(changed, 6, known).ok()) << i;
+    EXPECT_TRUE(CheckMaskRoster(changed, MaskRosterRule{6}, known).ok()) << i;
     const SigningKey another = SigningKey::FromSeed(std::string(32, static_cast<char>(i))).value();
     SignMaskKeys(another, roster.attempt(), changed.mutable_parties(i));
   }
-  EXPECT_THAT(WordsOf(CheckMaskRoster(changed, 6, known)),
+  EXPECT_THAT(WordsOf(CheckMaskRoster(changed, MaskRosterRule{6}, known)),
               HasSubstr("party-3, party-4, party-5 are signed by other keys"));
 
   changed = roster;
@@ -155,12 +155,13 @@ TEST(MaskPartyTest, RefusesARosterWithAForeignKey) {
 
   changed = roster;
   *changed.mutable_parties(4) = roster.parties(3);
-  EXPECT_FALSE(CheckMaskRoster(changed, 6, nobody).ok());
+  EXPECT_FALSE(CheckMaskRoster(changed, MaskRosterRule{6}, nobody).ok());
 
   changed = roster;
   changed.mutable_parties()->RemoveLast();
   changed.mutable_parties()->RemoveLast();
-  EXPECT_THAT(WordsOf(parties.party(7).OnRoster(changed).status()), HasSubstr("not this party's"));
+  EXPECT_THAT(WordsOf(parties.party(7).OnRoster(changed).status()),
+              HasSubstr("not have this party's"));
 }
 
 // Broken: a second roster or delivery under the same masks would be answered, and two differently

@@ -160,6 +160,9 @@ TEST(MaskRoundTest, OneFalseShareIsLeftOut) {
   const auto unmasking = parties.round().Finish();
   ASSERT_TRUE(unmasking.ok()) << unmasking.status();
   EXPECT_TRUE(LeftMasks(parties.round().roster(), *unmasking).ok());
+  ASSERT_EQ(parties.round().suspects().size(), 1U);
+  EXPECT_EQ(parties.round().suspects()[0].peer, "party-3");
+  EXPECT_TRUE(parties.round().suspects()[0].sure);
 }
 
 // Broken: who averages would take false secrets, and give out a sum that is none.

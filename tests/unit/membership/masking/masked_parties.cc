@@ -24,14 +24,14 @@ v1::MaskAttempt NumberedAttempt(uint64_t number) {
 std::string MaskedParties::Name(uint32_t party) { return absl::StrCat("party-", party); }
 
 MaskedParties::MaskedParties(uint64_t attempt)
-    : attempt_(NumberedAttempt(attempt)), round_(attempt_, kThreshold) {
+    : attempt_(NumberedAttempt(attempt)), round_(attempt_, MaskRosterRule{kThreshold}) {
   for (uint32_t i = 0; i < kParties; ++i) {
     const std::string name = Name(i);
     keys_.emplace(name, SigningKey::FromSeed(std::string(32, static_cast<char>(i + 1))).value());
     const MaskSecret secret = MaskSecret::FromBytes(std::string(32, static_cast<char>(100 + i)))
                                   ->Derive("attempt", absl::StrCat(attempt));
-    parties_[name] = std::make_unique<MaskParty>(attempt_, name, &keys_.at(name), kThreshold,
-                                                 KnownSigningKeys(), secret);
+    parties_[name] = std::make_unique<MaskParty>(
+        attempt_, name, &keys_.at(name), MaskRosterRule{kThreshold}, KnownSigningKeys(), secret);
   }
 }
 

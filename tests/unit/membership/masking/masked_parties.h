@@ -1,5 +1,5 @@
-// Eight parties and a coordinator in one process, with messages passed by hand: each test says who
-// falls silent where.
+// Eight parties and a coordinator in one process, with messages passed by hand; each test says
+// which parties fall silent, and at which step.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace atolld {
 
-// At which step a party stops answering.
+// The step at which a party stops answering.
 enum class Silence { kNever, kKeys, kShares, kUpdate, kConsent, kOpening };
 
 class MaskedParties {
@@ -33,15 +33,15 @@ class MaskedParties {
   static std::string Name(uint32_t party);
   void FallSilent(uint32_t party, Silence silence) { silence_[Name(party)] = silence; }
 
-  // Goes through all steps. The sum of the codes, without masks; whoever was left out of it is not
-  // in `contributors`. Or why there is none.
+  // Goes through all steps. Returns the sum of the codes without masks, or the reason why there is
+  // none; parties that were left out of the sum are not in `contributors`.
   absl::StatusOr<std::vector<uint32_t>> Run();
 
-  // The steps one by one, for tests that stand between them.
-  absl::Status Begin();                               // keys, roster, shares: updates can be masked
-  std::vector<uint32_t> Masked(uint32_t party);       // one party's update, as a reducer sees it
-  std::vector<uint32_t> Codes(uint32_t party) const;  // ... as it is
-  // The sum of the codes of these parties, plainly.
+  // The steps one by one, for tests that do something between them.
+  absl::Status Begin();  // Keys, roster and shares; afterwards updates can be masked.
+  std::vector<uint32_t> Masked(uint32_t party);       // A party's update as a reducer sees it.
+  std::vector<uint32_t> Codes(uint32_t party) const;  // The same update without a mask.
+  // Returns the plain sum of the codes of these parties.
   std::vector<uint32_t> PlainSum(const std::vector<std::string>& parties) const;
 
   MaskParty& party(uint32_t index) { return *parties_.at(Name(index)); }

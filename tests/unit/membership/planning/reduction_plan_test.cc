@@ -232,6 +232,28 @@ TEST(ReductionPlan, EachOtherRegionHasOneRelayAShard) {
   EXPECT_GE(relays.size(), 4u) << "a few do all the work of their regions";
 }
 
+// Would break: a region averages first at one whom its members cannot reach.
+TEST(ReductionPlan, WhoMayNotReduceRelaysNothing) {
+  ExchangeTerms terms;
+  terms.version = 5;
+  terms.parameters = 12 * 4096;
+  terms.chunk_elements = 4096;
+  terms.by_region = true;
+  std::vector<ExchangeContributor> contributors =
+      EqualContributors({"eu-1", "eu-2", "us-1", "us-2"});
+  contributors[1].may_reduce = false;
+  const ReductionPlan plan(terms, contributors);
+  int relays = 0;
+  for (const v1::Shard& shard : plan.proto().shards()) {
+    EXPECT_NE(shard.reducer(), "eu-2");
+    for (const v1::Relay& relay : shard.relays()) {
+      EXPECT_NE(relay.peer(), "eu-2");
+      ++relays;
+    }
+  }
+  EXPECT_GT(relays, 0);
+}
+
 // Would break: a region's members go on sending to a relay that is dead, or a shard whose relay is
 // alive loses what it has averaged.
 TEST(ReductionPlan, ALostRelayIsReplacedWithinTheAttempt) {

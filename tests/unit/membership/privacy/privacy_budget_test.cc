@@ -108,6 +108,100 @@ TEST(PrivacyTerms, TheCountOfShortUpdatesIsPaidFor) {
   EXPECT_DOUBLE_EQ(terms.CountDeviation(4), 2 * terms.CountDeviation(1));
 }
 
+// A hundred peers of one party each have answered the Train of this number.
+struct HundredPeers {
+  explicit HundredPeers(uint64_t train) {
+    spec.set_parties(100);
+    spec.set_quantile_bits(BitsOfFloat(0.5));
+    header = HeaderOfParties(std::vector<uint32_t>(100, 1));
+    for (const v1::Contributor& contributor : header.contributors()) {
+      v1::Ready& ready = told[contributor.peer()];
+      ready.set_version(1);
+      ready.set_train_number(train);
+      ready.set_clip_bits(BitsOfFloat(0.5));
+    }
+  }
+  v1::RoundRecord Measured(const PrivacyBudget& budget) const {
+    v1::RoundRecord record;
+    budget.Measure(header, told, &record);
+    return record;
+  }
+
+  v1::PrivacySpec spec = SpecOfFour();
+  v1::EntryHeader header;
+  ToldUpdates told;
+};
+
+TEST(PrivacyBudget, AClipIsNotWhatAPeerSays) {
+  // Broken: one peer that names a huge length would end the run, since each round counts as one
+  // that hides nobody; or it would make the round look better than it is.
+  HundredPeers peers(7);
+  PrivacyBudget budget(peers.spec, 2);
+  v1::Train train;
+  train.set_number(7);
+  budget.Tell(&train);
+  const double honest = peers.Measured(budget).noise();
+  EXPECT_DOUBLE_EQ(honest, 2);
+  for (const double lie : {1e30, 5.0, 1e-30, 0.0, -1.0, HUGE_VAL, std::nan("")}) {
+    peers.told["p3"].set_clip_bits(BitsOfFloat(lie));
+    EXPECT_DOUBLE_EQ(peers.Measured(budget).noise(), honest) << lie;
+  }
+}
+
+TEST(PrivacyBudget, OneCountMovesTheClipByLittle) {
+  // Broken: one peer would steer the clip to 0, or away from the updates' lengths.
+  HundredPeers peers(7);
+  const PrivacyBudget budget(peers.spec, 2);
+  EXPECT_NEAR(peers.Measured(budget).clip(), 0.5, 1e-6);
+  // Half of its one party, and the most that a draw of noise of deviation 0.5 can be.
+  const double most = (0.5 + 8.58 * 0.5) / 100;
+  for (const double lie : {1e300, HUGE_VAL, std::nan(""), -1e300}) {
+    peers.told["p3"].set_within(lie);
+    const double clip = peers.Measured(budget).clip();
+    EXPECT_GE(clip, 0.5 * std::exp(-0.2 * most) - 1e-6) << lie;
+    EXPECT_LE(clip, 0.5 * std::exp(0.2 * most) + 1e-6) << lie;
+  }
+  peers.told["p3"].set_within(1.25);  // as an honest one's noise has it
+  EXPECT_NEAR(peers.Measured(budget).clip(), 0.5 * std::exp(-0.2 * 0.0125), 1e-6);
+  // Nor does one that says it has a thousand million parties silence the others, all of which were
+  // shorter: it counts for a full round's.
+  for (auto& [peer, ready] : peers.told) ready.set_within(0.5);
+  peers.header.mutable_contributors(2)->set_parties(1000000000);
+  EXPECT_NEAR(peers.Measured(budget).clip(), 0.5 * std::exp(-0.2 * (50.0 / 199)), 1e-6);
+}
+
+TEST(PrivacyBudget, AnOldUpdateCountsWithTheClipOfItsTime) {
+  // Broken: a straggler's update, which was allowed to be longer, would be counted as shorter; or,
+  // after a restart, by whatever it says.
+  HundredPeers peers(7);
+  PrivacyBudget budget(peers.spec, 2), later(peers.spec, 2);
+  v1::Train train;
+  train.set_number(7);
+  budget.Tell(&train);
+  v1::RoundRecord record;
+  record.set_version(1);
+  record.set_noise(2);
+  record.set_clip(0.25);
+  budget.Remember(record);
+  later.Remember(record);
+  train.set_number(8);
+  budget.Tell(&train);
+  EXPECT_EQ(train.clip_bits(), BitsOfFloat(0.25));
+  for (auto& [peer, ready] : peers.told) {
+    ready.set_version(2);
+    ready.set_train_number(8);
+  }
+  v1::Ready& straggler = peers.told["p3"];
+  straggler.set_train_number(7);
+  straggler.set_age(1);
+  // One of twice the others' length: sqrt((4 + 99) / 100) / 2.
+  const double expected = 2 * std::sqrt(103.0 / 100) / 2;
+  EXPECT_DOUBLE_EQ(peers.Measured(budget).noise(), expected);
+  EXPECT_DOUBLE_EQ(peers.Measured(later).noise(), expected) << "of a process that has told nothing";
+  straggler.set_clip_bits(BitsOfFloat(1e30));
+  EXPECT_DOUBLE_EQ(peers.Measured(later).noise(), expected);
+}
+
 TEST(PrivacyBudget, EndsBeforeItIsSpent) {
   // Broken: a run would spend more than was promised before it stops.
   v1::PrivacySpec spec = SpecOfFour();

@@ -28,7 +28,7 @@ constexpr absl::Duration kSwarmPatience = absl::Seconds(10);
 class MaskedSwarm {
  public:
   explicit MaskedSwarm(uint32_t seed)
-      : random_(seed), sums_("swarm", kSwarmThreshold, kSwarmPatience) {
+      : random_(seed), sums_("swarm", MaskRosterRule{kSwarmThreshold}, kSwarmPatience) {
     for (uint32_t i = 0; i < kSwarmParties; ++i) {
       keys_.push_back(SigningKey::FromSeed(std::string(32, static_cast<char>(i + 1))).value());
     }
@@ -62,7 +62,7 @@ class MaskedSwarm {
 
   void StartParty(uint32_t party) {
     duties_[Name(party)] = std::make_unique<MaskDuty>(
-        "swarm", Name(party), &keys_[party], kSwarmThreshold,
+        "swarm", Name(party), &keys_[party], MaskRosterRule{kSwarmThreshold},
         [this] {
           return std::string(MaskSecret().Derive("swarm", std::to_string(++drawn_)).view());
         },

@@ -24,7 +24,9 @@ TEST(OwnEvaluationTest, PercentilesAreNearestRanks) {
   EXPECT_EQ(NearestRank({3, 1, 2}, 0.1), 1);
   EXPECT_EQ(NearestRank({3, 1, 2}, 0.9), 3);
   EXPECT_EQ(NearestRank({5}, 0.5), 5);
-  EXPECT_EQ(NearestRank({}, 0.5), 0);
+  EXPECT_TRUE(std::isnan(NearestRank({}, 0.5))) << "of none there is no rank";
+  EXPECT_EQ(NearestRank({2, std::nan(""), 1}, 0.5), 2) << "NaN is worse than every number";
+  EXPECT_TRUE(std::isnan(NearestRank({2, std::nan(""), 1}, 0.9)));
 }
 
 // Broken: parties would count by their data, one answer would count twice, or one that nobody
@@ -38,7 +40,7 @@ TEST(OwnEvaluationTest, EveryPartyCountsOnce) {
   EXPECT_FALSE(own.OnEvaluated(OwnSecond(2), "a", OwnAnswer({7})));
   EXPECT_FALSE(own.OnEvaluated(OwnSecond(2), "c", OwnAnswer({7})));
   EXPECT_EQ(own.Holders(), std::set<std::string>{"b"});
-  own.OnEvaluated(OwnSecond(2), "b", OwnAnswer({6, std::nan("")}));
+  own.OnEvaluated(OwnSecond(2), "b", OwnAnswer({6, 3}));
   v1::EvaluationRecord record;
   own.Show(&record);
   EXPECT_EQ(record.own_parties(), 4u);
@@ -46,6 +48,23 @@ TEST(OwnEvaluationTest, EveryPartyCountsOnce) {
   EXPECT_EQ(record.own_tenth(), 1);
   EXPECT_EQ(record.own_ninetieth(), 6);
   EXPECT_EQ(own.tokens(), 20u);
+}
+
+// Broken: a party whose model has diverged would not be seen in the figures, which would be those
+// of the others.
+TEST(OwnEvaluationTest, ALossThatIsNotANumberIsShownAsOne) {
+  OwnEvaluation own;
+  own.Ask(OwnSecond(0), 4, "a");
+  own.OnEvaluated(OwnSecond(1), "a", OwnAnswer({4, std::nan(""), 2, 3}));
+  v1::EvaluationRecord record;
+  own.Show(&record);
+  EXPECT_EQ(record.own_parties(), 4u);
+  EXPECT_TRUE(std::isnan(record.own_mean()));
+  EXPECT_EQ(record.own_tenth(), 2);
+  EXPECT_TRUE(std::isnan(record.own_ninetieth()));
+  v1::EvaluationRecord none;
+  OwnEvaluation().Show(&none);
+  EXPECT_EQ(none.own_parties(), 0u);
 }
 
 // Broken: an evaluator that dies or hangs holds the evaluation up.

@@ -36,6 +36,13 @@ TEST(ParticipationTest, OfARunWithoutItEverybodyTakesPart) {
   EXPECT_EQ(all.RoundsAtOnce(1, 9, "a"), 1u);
 }
 
+// Broken: the budget of a private run would count on more updates, and their noise, than come.
+TEST(ParticipationTest, TheFewestUpdatesOfARound) {
+  EXPECT_EQ(Participation(DrawnSpec(1, 0)).Fewest(5), 5u);
+  EXPECT_EQ(Participation(DrawnSpec(0.5f, 0)).Fewest(5), 3u);
+  EXPECT_EQ(Participation(DrawnSpec(0.5f, 0.1f)).Fewest(5), 1u);
+}
+
 // Broken: a share would be rounded to another number of peers, or to nobody.
 TEST(ParticipationTest, NumbersAreRoundedUp) {
   EXPECT_EQ(Participation(DrawnSpec(0.3f, 0)).Number(10), 3u);

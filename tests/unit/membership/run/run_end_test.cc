@@ -60,6 +60,29 @@ void SayLoss(SimulatedPeers* peers, const std::string& peer, uint32_t share, dou
   peers->Say(peer, message);
 }
 
+// Would break: a run without held-out data has a loss of 0 in its tables, and [stop_when] ends it.
+TEST(RunEvaluation, NothingHeldOutIsNoLoss) {
+  SimulatedPeers peers(2, 2, /*rounds=*/2, /*every_rounds=*/1);
+  peers.settings.stop_when.loss_below = 1;
+  peers.Restart();
+  peers.held_out = 0;
+  peers.Begin({"a", "b"});
+  EXPECT_TRUE(peers.stored.evaluations.empty());
+  EXPECT_TRUE(
+      peers.Said("version 0: nobody has held data out, so it has no validation loss, which "
+                 "[stop_when] waits for"));
+  peers.Clear();
+  for (int round = 0; round < 2; ++round) {
+    peers.Commit({"a", "b"});
+    for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
+  }
+  EXPECT_FALSE(peers.Said("nobody has held data out")) << "it is said once";
+  EXPECT_FALSE(peers.stored.control.stopping());
+  EXPECT_TRUE(peers.stored.evaluations.empty());
+  for (const char* peer : {"a", "b"}) peers.Report(peer);
+  EXPECT_TRUE(peers.stored.seal.has_value()) << "nobody waits for a loss that will not come";
+}
+
 // Would break: any peer answers for the others, and says what the run's loss is.
 TEST(RunEvaluation, OnlyWhoWasAskedForAShareAnswersForIt) {
   SimulatedPeers peers(2, 2);

@@ -72,6 +72,28 @@ TEST(RunJudge, AnUpdateOfNoRealNormIsNotTaken) {
   EXPECT_EQ(peers.Plan("a")->contributors_size(), 3);
 }
 
+// Broken: a peer would never learn that its residual makes its updates too long, and offer one like
+// that again and again.
+TEST(RunJudge, WhoseUpdateIsTooLongForAnyScaleIsToldSo) {
+  SimulatedPeers peers = Clipping(3, 3);
+  peers.Begin({"a", "b", "c"});
+  EXPECT_FALSE(peers.Train("c")->refused());
+  SetNorms(&peers, 1, 1, 0x1p120);
+  peers.Clear();
+  for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
+  EXPECT_TRUE(peers.Said("the update of peer c is not taken: it is too long for any scale"));
+  peers.Tick();
+  ASSERT_NE(peers.Train("c"), nullptr) << "it trains anew";
+  EXPECT_TRUE(peers.Train("c")->refused());
+  SetNorms(&peers, 1, 1, 1);
+  for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  for (const char* peer : {"a", "b", "c"}) peers.Vote(peer);
+  ASSERT_EQ(peers.run->version(), 1u);
+  ASSERT_EQ(peers.Train("c")->version(), 2u);
+  EXPECT_FALSE(peers.Train("c")->refused()) << "the next one was taken";
+}
+
 // Broken: a worker that hands over what is no update, round by round, would be nobody's business.
 TEST(RunJudge, AnUpdateThatIsNoneIsCounted) {
   SimulatedPeers peers = Clipping(3, 2);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "membership/masking/mask_duty.h"
+#include "membership/masking/masked_terms.h"
 #include "membership/trust/contribution.h"
 #include "tests/unit/membership/run/simulated_peers.h"
 
@@ -46,7 +48,7 @@ class RunMasksTest : public ::testing::Test {
 
   void StartParty(const std::string& name) {
     duties_[name] = std::make_unique<MaskDuty>(
-        "r1", name, &peers_.keys.at(name), 0,
+        "r1", name, &peers_.keys.at(name), MaskRosterRule(),
         [this] { return std::string(MaskSecret().Derive("run", std::to_string(++drawn_)).view()); },
         [] { return KnownSigningKeys(); });
   }
@@ -104,6 +106,7 @@ class RunMasksTest : public ::testing::Test {
     for (const v1::MaskFromParty& one : messages) {
       v1::PeerMessage message;
       *message.mutable_mask() = one;
+      if (one.has_opened() && lie_) lie_(name, message.mutable_mask()->mutable_opened());
       if (peers_.sessions.count(name) > 0) peers_.Say(name, message);
     }
   }
@@ -181,6 +184,7 @@ class RunMasksTest : public ::testing::Test {
   std::set<std::string> unmasked_;  // who has the masks of the attempt under way
   std::set<std::string> told_unmasking_;
   std::string forger_;  // signs for somebody else
+  std::function<void(const std::string& name, v1::UnmaskShares* shares)> lie_;
 };
 
 // Broken: a round with masks would not come to its commit, or a plan would not have the roots by
@@ -321,6 +325,57 @@ TEST_F(RunMasksTest, BelowItsThresholdAnAttemptIsDiscarded) {
   EXPECT_EQ(peers_.run->version(), 1u);
 }
 
+const v1::PeerStatus& Shown(const v1::RunStatus& status, const std::string& peer) {
+  for (const v1::PeerStatus& one : status.peers()) {
+    if (one.member().peer() == peer) return one;
+  }
+  static const v1::PeerStatus none;
+  return none;
+}
+
+// Broken: two liars that are no neighbours would end every attempt, or nobody would learn of them.
+TEST_F(RunMasksTest, WhoRevealsFalseSharesIsNamed) {
+  lie_ = [](const std::string& name, v1::UnmaskShares* shares) {
+    if (name != "b" && name != "e") return;
+    for (v1::OpenShare& share : *shares->mutable_shares()) share.set_value(std::string(32, 'x'));
+  };
+  ReadyAll();
+  SumAll();
+  VoteAll();
+  EXPECT_EQ(peers_.run->version(), 1u);
+  EXPECT_TRUE(peers_.Said("round 1: masks: peer b revealed false shares of 8 of 8 secrets"));
+  const v1::RunStatus status = peers_.run->Status(peers_.now);
+  for (const char* peer : {"b", "e"}) {
+    EXPECT_THAT(Shown(status, peer).offence(), HasSubstr("revealed false shares"));
+    EXPECT_EQ(Shown(status, peer).updates_refused(), 1u);
+  }
+  EXPECT_EQ(Shown(status, "a").offence(), "");
+}
+
+// Broken: an attempt that failed for false shares would be made again with the same, for ever.
+TEST_F(RunMasksTest, AnAttemptThatFailedForFalseSharesIsMadeWithoutTheNamed) {
+  lie_ = [](const std::string& name, v1::UnmaskShares* shares) {
+    for (v1::OpenShare& share : *shares->mutable_shares()) {
+      const bool false_one = share.of() == "d" && (name == "a" || name == "c" || name == "f");
+      if (false_one) share.set_value(std::string(32, 'x'));
+    }
+  };
+  ReadyAll();
+  SumAll();
+  EXPECT_TRUE(peers_.Said("masks: peer d has a secret that no shares give back"));
+  EXPECT_TRUE(peers_.Said("do not give back the secret of d"));
+  EXPECT_EQ(peers_.run->version(), 0u);
+  EXPECT_EQ(Shown(peers_.run->Status(peers_.now), "d").offence(), "") << "it may be the others";
+  ReadyAll();
+  Wait(absl::Seconds(5));
+  EXPECT_TRUE(peers_.Said("the next masked sum is made without d"));
+  ASSERT_NE(peers_.Plan("a"), nullptr);
+  EXPECT_THAT(Planned("a"), ElementsAreArray({"a", "b", "c", "e", "f", "g", "h"}));
+  SumAll();
+  VoteAll();
+  EXPECT_EQ(peers_.run->version(), 1u);
+}
+
 // Broken: an update would be unmasked in parts, or the round be lost though nothing was revealed.
 TEST_F(RunMasksTest, ARaggedSumIsRedoneElsewhere) {
   ReadyAll();
@@ -420,7 +475,7 @@ TEST_F(RunMasksTest, WhoHasNotSignedItsUpdateIsRefused) {
 // Broken: masks by a key that nobody knows to be the party's would hide who is in the sum.
 TEST_F(RunMasksTest, MaskKeysAreOfTheHellosKey) {
   duties_["c"] = std::make_unique<MaskDuty>(
-      "r1", "c", &peers_.keys.at("d"), 0,
+      "r1", "c", &peers_.keys.at("d"), MaskRosterRule(),
       [this] { return std::string(MaskSecret().Derive("run", std::to_string(++drawn_)).view()); },
       [] { return KnownSigningKeys(); });
   ReadyAll();
@@ -484,6 +539,48 @@ TEST_F(RunMasksTest, AReadyTellsNothingOfItsUpdate) {
   message.mutable_ready()->set_squared_norm_bits(1);
   peers_.Say("b", message);
   EXPECT_TRUE(peers_.Said("peer b was refused"));
+}
+
+// Broken: sum after sum of the same round's data would be unmasked, as long as a coordinator can
+// make them come to nothing.
+TEST_F(RunMasksTest, SoManySumsOfOneVersionAreUnmaskedAndNoMore) {
+  ReadyAll();
+  uint32_t sums = 0;
+  for (; sums < 3 * kMostSumsOfAVersion; ++sums) {
+    told_unmasking_.clear();
+    SumAll();
+    if (told_unmasking_.empty()) break;
+    Sum("a", nullptr, false, 'e');  // it comes to another one, and nobody votes
+    Pump();
+    ReadyAll();
+    Wait(absl::Seconds(5));
+  }
+  EXPECT_EQ(peers_.run->version(), 0u);
+  EXPECT_EQ(sums, kMostSumsOfAVersion);
+  EXPECT_THAT(peers_.reason(), HasSubstr("masks: 16 sums of version 1 may have been unmasked"));
+}
+
+class RosterTest : public RunMasksTest {
+ protected:
+  RosterTest() : RunMasksTest(8, 4) {
+    peers_.stored.spec->mutable_privacy()->set_roster(7);
+    Restart();
+    peers_.ComeBack(names_);
+  }
+};
+
+// Broken: of a run of many three would be enough for a sum, two of which may be the coordinator's.
+TEST_F(RosterTest, FewerThanTheRunAsksForShareNoMasks) {
+  for (const char* const gone : {"c", "d"}) peers_.Die(gone);
+  ReadyAll();
+  EXPECT_EQ(drawn_, 0u);
+  EXPECT_THAT(peers_.reason(),
+              HasSubstr("masks: 6 updates are ready, and a masked sum has at least 7"));
+  peers_.ComeBack({"c"});
+  silent_at_ = {{"e", Told::kBegin}};
+  ReadyAll();
+  Wait(absl::Seconds(10));
+  EXPECT_TRUE(peers_.Said("6 parties announced keys, and the masks need 7"));
 }
 
 class FewMasksTest : public RunMasksTest {

@@ -94,6 +94,18 @@ TEST(RunGenesis, WhatAnOwnerHoldsBackIsNoFailureAndIsNamed) {
   EXPECT_EQ(peers.run->version(), 1u);
 }
 
+// Would break: a disk that takes seconds for each write holds up every round, and nobody sees
+// whose.
+TEST(RunMembers, ASlowDiskIsNamed) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  v1::PeerMessage heartbeat;
+  heartbeat.mutable_heartbeat()->mutable_progress()->set_slow_sync_seconds(4.25);
+  peers.Say("b", heartbeat);
+  EXPECT_EQ(peers.run->Status(peers.now).peers(0).why(), "");
+  EXPECT_EQ(peers.run->Status(peers.now).peers(1).why(), "its disk is slow: an fsync took 4.2 s");
+}
+
 // Would break: a worker whose loss is NaN at the same step again and again seems to be well each
 // time that it has started.
 TEST(RunGenesis, OnlyAContributionEndsARowOfFailures) {
@@ -186,7 +198,7 @@ TEST(RunGenesis, AVersionZeroThatComesToNobodyIsMadeByAnother) {
   EXPECT_THAT(peers.reason(), HasSubstr("b waits for version 0, which peer a alone holds"));
   peers.Clear();
   peers.Tick(kStatePatience - absl::Seconds(20));
-  EXPECT_TRUE(peers.Said("version 0 came to nobody in 50.8s"));
+  EXPECT_TRUE(peers.Said("version 0 reached no peer in 50.8s"));
   EXPECT_EQ(TimesAsked(peers, "b"), 1u);
   EXPECT_EQ(TimesAsked(peers, "a"), 0u);
   peers.InitialState("a");  // again, unasked
@@ -540,6 +552,173 @@ TEST(RunMembers, VersionZeroIsMadeByOneThatAnswersWhereItSaysItIs) {
     nobody.WorkerReady(peer);
   }
   EXPECT_NE(nobody.Last("a", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
+}
+
+v1::Hello HelloOfLife(const SimulatedPeers& peers, const std::string& peer, uint64_t life,
+                      uint64_t instance, uint64_t session) {
+  v1::Hello hello = ReturningHello(peers, peer, 0);
+  hello.set_life(life);
+  hello.set_instance(instance);
+  hello.set_pid(static_cast<uint32_t>(instance));
+  hello.set_session(session);
+  return hello;
+}
+
+// The peer's session stays its current one; what comes on `late` is heard of nobody.
+void ExpectIgnored(SimulatedPeers* peers, const std::string& peer, const v1::Hello& hello) {
+  const SessionId current = peers->sessions.at(peer);
+  peers->Clear();
+  peers->Join(peer, &hello);
+  const SessionId late = peers->sessions.at(peer);
+  EXPECT_EQ(peers->ended.count(current), 0u) << peers->ended[current];
+  ASSERT_EQ(peers->ended.count(late), 1u);
+  EXPECT_TRUE(absl::IsUnavailable(peers->ended[late])) << peers->ended[late];
+  EXPECT_EQ(peers->Last(peer, &v1::CoordinatorMessage::has_welcome), nullptr);
+  EXPECT_EQ(peers->run->OnMessage(peers->now, late, v1::PeerMessage()).events.size(), 0u);
+  peers->sessions[peer] = current;
+}
+
+// Would break: what a process said before it died, late on a slow line, ends the one that lives.
+TEST(RunMembers, AHelloOfAFormerLifeEndsNobody) {
+  SimulatedPeers peers(2, 2, 9);
+  peers.Begin({"a", "b"});
+  v1::Hello living = HelloOfLife(peers, "b", 8, 80, 1);
+  peers.Join("b", &living);
+  peers.WorkerReady("b");
+  ExpectIgnored(&peers, "b", HelloOfLife(peers, "b", 7, 70, 1));
+  EXPECT_TRUE(peers.Said("peer b (pid 70, b:1) comes with life 7, and life 8 has been here"));
+  const auto* told = peers.Last("b", &v1::CoordinatorMessage::has_other_life);
+  ASSERT_NE(told, nullptr) << "on its own session: had it been alive, it would know now";
+  EXPECT_EQ(told->other_life().life(), 8u);
+  ExpectIgnored(&peers, "b", HelloOfLife(peers, "b", 8, 81, 1));
+  EXPECT_EQ(peers.StateOf("b"), "live");
+  EXPECT_EQ(peers.run->Status(peers.now).peers(1).offence(), "");
+  // The later one takes the place, as ever; and a release that knows of no lives.
+  const SessionId replaced = peers.sessions.at("b");
+  const v1::Hello later = HelloOfLife(peers, "b", 9, 90, 1);
+  peers.Join("b", &later);
+  EXPECT_TRUE(absl::IsFailedPrecondition(peers.ended[replaced])) << peers.ended[replaced];
+  EXPECT_THAT(std::string(peers.ended[replaced].message()),
+              HasSubstr("another process (pid 90, b:1) has joined as b"));
+  v1::Hello unnumbered = HelloOfLife(peers, "b", 0, 91, 0);
+  peers.Join("b", &unnumbered);
+  EXPECT_NE(peers.Last("b", &v1::CoordinatorMessage::has_welcome), nullptr);
+}
+
+// Would break: a dial that was given up, and arrives behind the next one, ends that one's session
+// and brings back what the peer held then.
+TEST(RunMembers, AFormerSessionOfTheSameProcessIsIgnored) {
+  SimulatedPeers peers(2, 2, 9);
+  peers.Begin({"a", "b"});
+  v1::Hello hello = HelloOfLife(peers, "b", 8, 80, 4);
+  peers.Join("b", &hello);
+  for (const uint64_t session : {3u, 4u}) {
+    ExpectIgnored(&peers, "b", HelloOfLife(peers, "b", 8, 80, session));
+    EXPECT_TRUE(peers.Said("a later session of the same process"));
+  }
+  hello.set_session(5);
+  const SessionId replaced = peers.sessions.at("b");
+  peers.Join("b", &hello);
+  EXPECT_TRUE(absl::IsUnavailable(peers.ended[replaced])) << "the process goes on";
+  EXPECT_NE(peers.Last("b", &v1::CoordinatorMessage::has_welcome), nullptr);
+}
+
+// Would break: two machines with one key end each other for ever, and neither the operator nor the
+// owners learn why.
+TEST(RunMembers, TwoProcessesWithOneKeyAreNamedAtTheSecondTurn) {
+  SimulatedPeers peers(2, 2, 9);
+  peers.Begin({"a", "b"});
+  uint64_t life = 6;
+  uint64_t instance = 60;
+  const v1::Hello first = HelloOfLife(peers, "b", life, instance, 1);
+  peers.Join("b", &first);
+  for (int turn = 1; turn <= 2; ++turn) {
+    // A copy of the folder has counted as far; it is alive, so it comes with more.
+    peers.Clear();
+    const v1::Hello equal = HelloOfLife(peers, "b", life, ++instance, 1);
+    peers.Join("b", &equal);
+    const auto* told = peers.Last("b", &v1::CoordinatorMessage::has_other_life);
+    ASSERT_NE(told, nullptr);
+    EXPECT_EQ(told->other_life().life(), life);
+    EXPECT_THAT(told->other_life().reason(), HasSubstr("give each machine a token of its own"));
+    EXPECT_FALSE(peers.Said("copied or put back")) << "it may be a dead one's";
+    const v1::Hello raised = HelloOfLife(peers, "b", ++life, instance, 2);
+    peers.Join("b", &raised);
+    EXPECT_EQ(peers.Said("has a folder that was copied or put back from a backup"), turn == 1);
+    EXPECT_EQ(peers.Said("its key is used by two processes in turn (pid 62, b:1 and pid 61, b:1)"),
+              turn == 2);
+  }
+  EXPECT_THAT(peers.run->Status(peers.now).peers(1).offence(),
+              HasSubstr("its key is used by two processes in turn"));
+}
+
+// Would break: one machine whose worker fails at every start keeps all others from the first round
+// for ever.
+TEST(RunMembers, OneWhoseWorkerNeverTrainsIsSetAsideForTheFirstRound) {
+  SimulatedPeers peers(3, 2);
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("text.txt is empty");
+  for (const char* peer : {"a", "b", "c"}) peers.Join(peer);
+  for (const char* peer : {"a", "b"}) peers.WorkerReady(peer);
+  peers.Say("c", lost);
+  peers.InitialState("a");
+  for (const char* peer : {"a", "b", "c"}) peers.Synced(peer, 0);
+  EXPECT_EQ(peers.reason(), "2 of 3 peers are here; waiting for one more; c: text.txt is empty");
+  for (int second = 1; second < 50; ++second) {  // 4 x failure_timeout + 10 s
+    peers.Tick(absl::Seconds(1));
+    if (second % 7 == 0) peers.Say("c", lost);  // it fails again and again
+  }
+  EXPECT_EQ(peers.Train("a"), nullptr);
+  peers.Tick(absl::Seconds(1));
+  EXPECT_TRUE(
+      peers.Said("the first round does not wait for peer c any more, whose worker has not "
+                 "trained for 50s: text.txt is empty; it comes in when it can"));
+  EXPECT_NE(peers.Train("a"), nullptr);
+  EXPECT_EQ(peers.Train("c"), nullptr);
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  for (const char* peer : {"a", "b"}) peers.Vote(peer);
+  EXPECT_EQ(peers.run->version(), 1u);
+  peers.Synced("c", 1);
+  peers.WorkerReady("c");  // somebody has mended it
+  EXPECT_NE(peers.Train("c"), nullptr);
+}
+
+// Would break: a machine that its owner keeps away from the run holds the others up, or one that
+// has left for good counts as one that comes back.
+TEST(RunMembers, WhoIsAwayByItsOwnersWillIsSetAsideAndWhoHasLeftIsNot) {
+  for (const bool by_owner : {true, false}) {
+    SimulatedPeers peers(3, 2);
+    for (const char* peer : {"a", "b", "c"}) peers.Join(peer);
+    for (const char* peer : {"a", "b"}) peers.WorkerReady(peer);
+    v1::PeerMessage lost;
+    lost.mutable_worker_lost()->set_reason("away by its trace until 18:00:00");
+    lost.mutable_worker_lost()->set_by_owner(by_owner);
+    peers.Say("c", lost);
+    peers.Leave("c");
+    peers.InitialState("a");
+    for (const char* peer : {"a", "b"}) peers.Synced(peer, 0);
+    EXPECT_THAT(peers.reason(), HasSubstr("2 of 3 peers are here"));
+    EXPECT_EQ(peers.reason().find("until 18:00") != std::string::npos, by_owner);
+    for (int second = 0; second < 60; ++second) peers.Tick(absl::Seconds(1));
+    // Those that are here begin all the same; but nobody who has left is named as one to come.
+    EXPECT_NE(peers.Train("a"), nullptr) << peers.reason();
+    EXPECT_EQ(peers.Said("does not wait for peer c any more"), by_owner);
+  }
+}
+
+// Would break: version 0 waits for one that will never train.
+TEST(RunGenesis, VersionZeroIsNotLeftForOneThatIsSetAside) {
+  SimulatedPeers peers(2, 1);
+  for (const char* peer : {"a", "b"}) peers.Join(peer);
+  peers.Probed("a", ProbeResult::kRefused, "a:1");
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("text.txt is empty");
+  peers.Say("b", lost);
+  peers.WorkerReady("a");
+  EXPECT_EQ(peers.Last("a", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
+  EXPECT_THAT(peers.reason(), HasSubstr("does not answer at a:1"));
+  for (int second = 0; second <= 50; ++second) peers.Tick(absl::Seconds(1));
+  EXPECT_NE(peers.Last("a", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
 }
 
 }  // namespace

@@ -371,10 +371,9 @@ TEST(RunExchange, AReducerThatNobodyReachesIsWaitedForByName) {
   peers.Tick(deadline);
   for (const char* peer : {"a", "b"}) peers.Ready(peer);  // as their Welcome asks them to
   EXPECT_EQ(peers.phase(), "waiting");
-  EXPECT_EQ(
-      peers.reason(),
-      "no reachable reducer: a has no address that others can dial; b was dialled in vain and "
-      "will be tried again");
+  EXPECT_EQ(peers.reason(),
+            "no reachable reducer: a has no address that others can dial; b was dialled without "
+            "success and will be tried again");
   peers.Clear();
   peers.Tick(peers.settings.failure_timeout);
   ASSERT_NE(peers.Plan("a"), nullptr);
@@ -427,7 +426,7 @@ TEST(RunExchange, AnAttemptWhoseHeaderIsNotValidIsOneThatWasGivenUp) {
   peers.Probed("b", ProbeResult::kSilent);
   valid = false;
   for (const char* peer : {"a", "b"}) peers.Vote(peer);
-  EXPECT_TRUE(peers.Said("the voters agreed on what is no valid entry"));
+  EXPECT_TRUE(peers.Said("the voters agreed on an entry that is not valid"));
   EXPECT_EQ(peers.run->version(), 0u);
   for (const char* peer : {"a", "b"}) peers.Ready(peer);
   ASSERT_EQ(peers.Plan("a")->revision(), 1u);
@@ -497,6 +496,21 @@ TEST(RunLeases, AnUpdateThatNamesItsOwnSamplesStoresNothing) {
   for (const char* peer : {"a", "b", "c"}) peers.Vote(peer);
   EXPECT_EQ(peers.run->version(), 1u);
   EXPECT_EQ(peers.leases_stored, stored + 1) << "by the commit";
+}
+
+// Would break: a worker that steps a copy of the parameters trains for days, and nobody is told
+// that nothing moves.
+TEST(RunRounds, AnUpdateOfLengthZeroIsSaidOnceByName) {
+  SimulatedPeers peers(2, 2, 9);
+  peers.Begin({"a", "b"});
+  peers.norms["b"] = 0;
+  peers.Commit({"a", "b"});
+  EXPECT_TRUE(
+      peers.Said("round 1: the update of peer b has length 0: nothing that it trained has"));
+  EXPECT_FALSE(peers.Said("update of peer a has length 0"));
+  peers.Clear();
+  peers.Commit({"a", "b"});
+  EXPECT_FALSE(peers.Said("length 0")) << "it is said once";
 }
 
 }  // namespace

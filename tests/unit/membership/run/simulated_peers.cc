@@ -126,7 +126,9 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   const bool masked = stored.spec->privacy().masked();
   if (!masked) ready->set_contribution_root(DigestText("root"));
   ready->set_state_digest(DigestText("state " + std::to_string(run->version())));
-  ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms[peer] * norms[peer]));
+  const auto told = norms.find(peer);
+  const double norm = masked ? 0 : told == norms.end() ? 1 : told->second;
+  ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norm * norm));
   uint64_t trained = 0;
   for (const v1::SampleRange& range : samples[peer]) {
     *ready->add_samples() = range;
@@ -169,8 +171,8 @@ void SimulatedPeers::Evaluate(const std::string& peer) {
     message.mutable_evaluated()->set_version(asked.evaluate().version());
     message.mutable_evaluated()->set_share(asked.evaluate().share());
     message.mutable_evaluated()->set_shares(asked.evaluate().shares());
-    message.mutable_evaluated()->set_loss_sum(30);
-    message.mutable_evaluated()->set_tokens(10);
+    message.mutable_evaluated()->set_loss_sum(3.0 * static_cast<double>(held_out));
+    message.mutable_evaluated()->set_tokens(held_out);
     if (asked.evaluate().own()) {
       v1::OwnLoss* const own = message.mutable_evaluated()->mutable_own();
       for (const double loss : own_losses[peer]) own->add_losses(loss);

@@ -19,6 +19,7 @@ std::vector<v1::EvaluationRecord> Losses(const std::vector<double>& losses) {
     v1::EvaluationRecord& record = records.emplace_back();
     record.set_version(5 * (records.size() - 1));
     record.set_loss(loss);
+    record.set_tokens(4096);
   }
   return records;
 }
@@ -51,6 +52,17 @@ TEST(StopRule, EvaluationsWithoutALowerLossAreCounted) {
             "2 evaluations in a row found no lower loss than 4.0000 of version 5");
   const double none = std::numeric_limits<double>::quiet_NaN();
   EXPECT_NE(Why(rule, {5, 4, none, none}), "");
+  EXPECT_EQ(Why(rule, {none, none}), "2 evaluations in a row found no loss that is a number");
+}
+
+// Would break: a run without held-out data ends at once, since its loss of 0 is below any.
+TEST(StopRule, NothingEvaluatedIsNoLoss) {
+  std::vector<v1::EvaluationRecord> records(5);  // 0 over 0 tokens, as earlier releases had it
+  StopRule rule;
+  rule.loss_below = 2;
+  EXPECT_EQ(WhyEnough(rule, records, 0, absl::ZeroDuration()), "");
+  rule.no_improvement = 2;
+  EXPECT_EQ(WhyEnough(rule, records, 0, absl::ZeroDuration()), "");
 }
 
 TEST(StopRule, TokensAndTimeAreThoseOfTheRun) {

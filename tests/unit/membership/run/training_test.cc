@@ -238,6 +238,44 @@ TEST(Round, NobodyWaitsForWhoBeginsLate) {
 }
 
 // Would break: the first round hangs for a worker that never comes back: no deadline is known yet.
+TEST(Round, NobodyWaitsForALineThatNothingPassesButAHello) {
+  // Broken: a peer whose update never comes through would cost each round the whole wait for a
+  // straggler: it is never away for long.
+  TrainingFixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
+  f.TrainAll(0);
+  f.Ready("a", 10);
+  f.Ready("b", 10);
+  for (int hellos = 1; hellos < kMostHellos; ++hellos) {
+    f.round.trainer("c").hellos = hellos;
+    f.Join("c");
+    EXPECT_FALSE(f.round.MayClose(AtSecond(10), f.roster)) << hellos;
+  }
+  f.round.trainer("c").hellos = kMostHellos;
+  f.Join("c");
+  EXPECT_TRUE(f.round.MayClose(AtSecond(10), f.roster));
+  f.Ready("c", 11);  // it came through: the next training is awaited again
+  EXPECT_EQ(f.round.trainer("c").hellos, 0);
+}
+
+TEST(Training, EachHelloByWhichItGoesOnIsCounted) {
+  // Broken: nobody would ever be seen to have such a line.
+  Training training({1, 1}, false, 1, {});
+  v1::RunSpec spec;
+  spec.set_rounds(9);
+  spec.mutable_inner()->set_batch(1);
+  const v1::Train train = training.Assign(AtSecond(0), "a", 1, PacedSteps{4}, spec);
+  HeldTraining held;
+  held.trains = true;
+  held.samples.assign(train.samples().begin(), train.samples().end());
+  ASSERT_TRUE(training.Resume("a", held));
+  ASSERT_TRUE(training.Resume("a", held));
+  EXPECT_EQ(training.round().Find("a")->hellos, 2);
+  training.Assign(AtSecond(1), "a", 1, PacedSteps{4}, spec);
+  EXPECT_EQ(training.round().Find("a")->hellos, 0);
+}
+
 TEST(Round, WithoutADeadlineALostWorkerIsNotAwaited) {
   TrainingFixture f(2, 1);
   for (const char* peer : {"a", "b"}) f.Join(peer);

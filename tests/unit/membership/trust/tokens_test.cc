@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 
 namespace atolld {
@@ -234,6 +235,46 @@ TEST(JoinToken, RoundTripWithWhiteSpaceAround) {
   const auto parsed = ParseJoinToken(" \n" + text + "\n");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(Token().SerializeAsString(), parsed->SerializeAsString());
+}
+
+// Would break: a token that went through a mail, a chat or an editor is refused, although its
+// checksum could say that it is whole.
+TEST(JoinToken, SurvivesBeingPasted) {
+  const std::string good = FormatJoinToken(Token());
+  std::string folded, quoted, printable, sixteen = "\xff\xfe";
+  for (size_t at = 0; at < good.size(); at += 20) {
+    absl::StrAppend(&folded, good.substr(at, 20), "\r\n");
+    absl::StrAppend(&quoted, "> ", good.substr(at, 20), "\n");
+    absl::StrAppend(&printable, good.substr(at, 20), "=\r\n");
+  }
+  for (const char c : good) sixteen += {c, '\0'};
+  sixteen += std::string("\r\0\n\0", 4);
+  std::string dashes = good;
+  dashes.replace(6, 1, "\xe2\x80\x91");  // a hyphen at which no line breaks
+  const std::string pasted[] = {
+      "\xef\xbb\xbf" + good + "\r\n",
+      "\xc2\xa0" + good + "\xe2\x80\x8b",
+      "\"" + good + "\"",
+      "'" + good + "',",
+      "\xe2\x80\x9c" + good + "\xe2\x80\x9d.",
+      "\xc2\xab\xc2\xa0" + good + "\xc2\xa0\xc2\xbb",
+      "`" + good + "`",
+      "Your token is: <" + good + ">",
+      good.substr(0, 50) + "\xe2\x80\x8b" + good.substr(50),
+      good.substr(0, 50) + "\\\n" + good.substr(50),
+      folded,
+      quoted,
+      printable,
+      sixteen,
+      dashes,
+  };
+  for (const std::string& text : pasted) {
+    const auto parsed = ParseJoinToken(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status() << "\n" << text;
+    EXPECT_EQ(Token().SerializeAsString(), parsed->SerializeAsString()) << text;
+  }
+  EXPECT_THAT(std::string(ParseJoinToken(good + "\n" + good).status().message()),
+              HasSubstr("the text holds 2 of them"));
 }
 
 TEST(JoinToken, SaysInOneLineWhatIsWrong) {

@@ -1,14 +1,19 @@
 #include "worker/base/link.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/file_io.h"
 
@@ -70,6 +75,31 @@ class SlotsTest : public ::testing::Test {
   const TemporaryFolder folder_;
   v1::MapMemory request_;
 };
+
+// Broken: a daemon with capabilities, or of another user, could hand its worker no memory, since
+// nobody else may open what /proc says of it.
+TEST_F(SlotsTest, MapsTheMemoryThatTheProcessWasStartedWith) {
+  const int file = ::open((folder_ / "memory").c_str(), O_RDWR);
+  struct stat info = {};
+  ASSERT_EQ(0, ::fstat(file, &info));
+  const auto told = [&](uint64_t inode) {
+    return absl::StrCat(file, ":", info.st_dev, ":", inode);
+  };
+  request_.set_path("/proc/1/fd/no-such");
+  ::setenv("ATOLL_MEMORY", told(info.st_ino).c_str(), 1);
+  const auto slots = Slots::Map(request_, 1024);
+  ASSERT_TRUE(slots.ok()) << slots.status();
+  (*slots)->update()[0] = 2.5f;
+  EXPECT_EQ(2.5f, (*ReadFloats(folder_ / "memory", 4096, 1024))[0]);
+  // Another file has the number by now, or none: the path counts.
+  for (const std::string& other :
+       {told(info.st_ino + 1), std::string("900:1:2"), std::string("3"), std::string("x:y:z")}) {
+    ::setenv("ATOLL_MEMORY", other.c_str(), 1);
+    EXPECT_THAT(Error(), HasSubstr("open /proc/1/fd/no-such")) << other;
+  }
+  ::unsetenv("ATOLL_MEMORY");
+  ::close(file);
+}
 
 // Broken: parameters would be read from or written to the wrong place of the shared memory.
 TEST_F(SlotsTest, MapsEachSlotAtItsOffset) {

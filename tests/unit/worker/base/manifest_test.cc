@@ -76,9 +76,9 @@ TEST(ManifestTest, NamesWhatIsWrongWithYoungerKinds) {
               HasSubstr("model.rope_theta is 0; it must be 1 or more"));
   EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.set_width(12); }), HasSubstr("must be even"));
   EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.mutable_decoder()->set_window(4); }),
-              HasSubstr("model.window is not of family 'llama'"));
+              HasSubstr("model.window is not for family 'llama'"));
   EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.mutable_decoder()->set_window(4); }),
-              HasSubstr("model.window is not of kind 'gpt2'"));
+              HasSubstr("model.window is not for kind 'gpt2'"));
   EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.set_hidden(0); }), HasSubstr("model.hidden is 0"));
   EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.set_norm_epsilon(0); }),
               HasSubstr("model.norm_epsilon is 0"));

@@ -127,7 +127,7 @@ TEST_F(ArraysTest, SaysWhatIsWrongWithASafetensorsFile) {
       {good + "more", ": its tensors end at byte 16 of the data, which has 20"},
       {Tensors("{}", ""), " holds no tensor"},
       {one("BF16", "4", 8),
-       " has tensor x of type BF16; taken are F32, F64, I32, I64, U8 and BOOL"},
+       " has tensor x of type BF16; it must be F32, F64, I32, I64, U8 or BOOL"},
       {one("F32", "", 4), " has tensor x, a single value; a row a sample is needed"},
       {one("F32", "0,9223372036854775809", 0),
        " has tensor x of the shape [0, 9223372036854775809]"},
@@ -149,19 +149,20 @@ TEST_F(ArraysTest, SaysWhatCannotBeTrainedOn) {
   const struct {
     std::string bytes, message;
   } cases[] = {
-      {"", "is no .npy file"},
-      {"a text that is long enough to be looked at", "is no .npy file"},
+      {"", "is not a .npy file"},
+      {"a text that is long enough to be looked at", "is not a .npy file"},
       {good.substr(0, 40), "ends inside its header"},
       {good.substr(0, good.size() - 1), "has 15 bytes of values; its shape (4,) of <f4 needs 16"},
       {Npy<float>("<f2", "4,", {1, 2}),
-       "is of type <f2; taken are <f4, <f8, <i4, <i8, |u1 and |b1"},
+       "is of type <f2; it must be <f4, <f8, <i4, <i8, |u1 or |b1"},
       {Npy<float>("<f4", "", {1}), "is a single value; a row a sample is needed"},
       {Npy<float>("<f4", "-4,", {1}), "has the shape (-4,)"},
       {Npy<float>("<f4", "4611686018427387904, 4,", {1}),
        "has the shape (4611686018427387904, 4,)"},
       {absl::StrReplaceAll(good, {{"False", "True "}}),
        "is stored column by column; save it in C order"},
-      {absl::StrReplaceAll(good, {{"descr", "descX"}}), "has a header that is none of numpy's"},
+      {absl::StrReplaceAll(good, {{"descr", "descX"}}),
+       "has a header that is not in numpy's format"},
       {Npy<float>("<f4", "0,", {}), "has no row to train on"},
   };
   for (const auto& one : cases) {

@@ -135,6 +135,30 @@ TEST_F(ConversationsTest, ACompletionIsLearntToItsEnd) {
             "<|im_start|>assistant\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>]\n");
 }
 
+// Broken: an answer that its owner marked as wrong would be learnt, or a call of a tool be learnt
+// as an empty answer.
+TEST_F(ConversationsTest, EveryKeyIsUsedToldOrRefused) {
+  EXPECT_EQ(Shown("{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0}, "
+                  "{\"role\": \"assistant\", \"content\": \"b\", \"weight\": 1}]}"),
+            "<|im_start|>assistant\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>]\n");
+  const std::string with_id =
+      "{\"id\": 7, \"empty\": [], \"messages\": [{\"role\": \"assistant\", "
+      "\"content\": \"a\", \"name\": \"Ada\"}]}\n";
+  const auto source = Open(with_id + with_id + kHello);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_THAT((*source)->notes(), Contains("\"id\" is not trained on; 2 records have it"));
+  EXPECT_THAT((*source)->notes(),
+              Contains("\"name\" of a message is not trained on; 2 records have it"));
+  const std::string call =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}, {\"role\": "
+      "\"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"c1\"}]}]}\n";
+  EXPECT_THAT(Wrong(kHello + call),
+              HasSubstr("line 2 has in message 2 of \"messages\" \"tool_calls\", which no [data] "
+                        "template writes; a model of kind \"huggingface\""));
+  options_.skip_bad_lines = true;
+  EXPECT_THAT((*Open(kHello + call))->notes(), Contains(HasSubstr("1 bad line was skipped")));
+}
+
 // Broken: joined conversations would be one long one.
 TEST_F(ConversationsTest, JoinedOnesHaveAnEndBetweenThem) {
   options_.chat.joined = true;
@@ -156,6 +180,8 @@ TEST_F(ConversationsTest, AreSplitWhole) {
   EXPECT_EQ((*source)->validation_marks()->begins.back(), (*source)->validation().size());
   EXPECT_EQ((*source)->train().at(0), (*source)->validation().at(0));
   EXPECT_THAT((*source)->notes(), Contains(HasSubstr("10 conversations; ")));
+  EXPECT_THAT((*source)->notes(), Contains(HasSubstr("3 of 3 conversations of the validation part "
+                                                     "stand in the training part too")));
   // What is learnt is part of what the run trains on.
   const std::string digest = (*source)->digest();
   options_.chat.learn_all = true;

@@ -93,6 +93,36 @@ TEST_F(PrepareTest, APreparedFolderIsTheTextItself) {
   }
 }
 
+// Broken: ids of one tokenizer would be trained on, and shown, as those of another one.
+TEST_F(PrepareTest, AFolderOfAnotherTokenizerIsRefused) {
+  options_.input = folder_ / "text/b.txt";
+  Prepare("bpe", 1);
+  TokenSource::Options options;
+  options.vocabulary = 1000;
+  const auto open = [&](const std::string& name, const std::string& tokenizer) {
+    options.tokenizer = tokenizer;
+    return TokenSource::Open(folder_ / name, options).status();
+  };
+  EXPECT_TRUE(open("bpe", options_.tokenizer).ok());
+  EXPECT_TRUE(open("bpe", "bytes").ok());  // what a config says that names none
+  const absl::Status other = open("bpe", absl::StrCat(ATOLL_TOKENIZER_VECTORS, "/llama3.json"));
+  EXPECT_TRUE(absl::IsInvalidArgument(other)) << other;
+  EXPECT_THAT(std::string(other.message()),
+              testing::AllOf(HasSubstr("bpe was prepared with tokenizer \"bpe\", SHA-256 "),
+                             HasSubstr("llama3.json\", SHA-256 "),
+                             HasSubstr("prepare the text anew with it")));
+  EXPECT_FALSE(open("bpe", "chars").ok());
+  options_.tokenizer = "bytes";
+  Prepare("bytes", 1);
+  EXPECT_TRUE(open("bytes", "bytes").ok());
+  EXPECT_THAT(
+      std::string(open("bytes", absl::StrCat(ATOLL_TOKENIZER_VECTORS, "/gpt2.json")).message()),
+      HasSubstr("bytes was prepared with tokenizer \"bytes\"; the one that is named"));
+  options.ready = MakeByteTokenizer();
+  EXPECT_FALSE(open("bpe", "bytes").ok());
+  EXPECT_TRUE(open("bytes", "bytes").ok());
+}
+
 // Broken: work that was killed would be lost, or leave other bytes than work that was not.
 TEST_F(PrepareTest, KilledAtAnyInstantItEndsWithTheSameBytes) {
   const Contents whole = Prepare("whole", 1);
@@ -159,7 +189,7 @@ TEST_F(PrepareTest, RefusesInOneLine) {
   EXPECT_THAT(Refused(options), HasSubstr("--validation-fraction is 0.7"));
   options.validation_fraction = 0.1;
   options.output = folder_ / "text";
-  EXPECT_THAT(Refused(options), HasSubstr("which is none of this preparation's"));
+  EXPECT_THAT(Refused(options), HasSubstr("which is not part of this preparation"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "text/pieces"));  // nothing is left there
   options.output = folder_ / "text/tokens";
   EXPECT_THAT(Refused(options), HasSubstr("what is made would be taken for text"));
@@ -167,7 +197,8 @@ TEST_F(PrepareTest, RefusesInOneLine) {
   std::filesystem::create_directories(folder_ / "others");
   std::ofstream(folder_ / "others/train.bin") << "precious";  // nanoGPT's name for it
   options.output = folder_ / "others";
-  EXPECT_THAT(Refused(options), HasSubstr("holds train.bin, which is none of this preparation's"));
+  EXPECT_THAT(Refused(options),
+              HasSubstr("holds train.bin, which is not part of this preparation"));
   Prepare("done", 1);
   options.output = folder_ / "done";
   options.validation_fraction = 0.2;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "tests/unit/worker/training/fixtures.h"
+#include "worker/data/recurrence.h"
 #include "worker/data/text_files.h"
 #include "worker/data/tokenizer.h"
 
@@ -238,7 +239,7 @@ TEST(TokenSourceTest, AJsonArrayIsItsRecords) {
   refuse("b.json", "[\n{\"text\": \"x\"},\n{\"body\": 1}]", ": line 3 has no \"text\"");
   refuse("c.json",
          "[{\"text\": \"x\"},\n{\"text\": ", " ends inside its array, in the element of line 2");
-  refuse("d.json", "[] x", " goes on behind its array at byte 2");
+  refuse("d.json", "[] x", " continues after its array at byte 2");
   refuse("e.json", "{\n\"data\": []\n}",
          " is JSON, but neither a list of records nor a record a line");
   // Records a line are read, whatever the name.
@@ -379,6 +380,35 @@ TEST(TokenSourceTest, CharactersAreNumberedInTheirOrder) {
   options.vocabulary = 3;
   EXPECT_THAT(std::string(TokenSource::Open(folder / "a.txt", options).status().message()),
               HasSubstr("a.txt has a vocabulary of 4 tokens; the model's has 3"));
+}
+
+// Broken: a loss on text that was trained on would be taken for one on new text.
+TEST(TokenSourceTest, ValidationTextThatIsTrainedOnIsCounted) {
+  const TemporaryFolder folder;
+  const std::string text = SomeText(9000);
+  const auto notes = [&](const std::string& whole, double fraction) {
+    Write(folder / "a.txt", whole);
+    const auto source = Open(folder / "a.txt", fraction);
+    std::string all;
+    for (const std::string& note : (*source)->notes()) all += note + "\n";
+    return all;
+  };
+  EXPECT_THAT(notes(text, 0.2), Not(HasSubstr("validation part")));
+  // The half that validates is the other half, moved: all but its first piece are found.
+  EXPECT_THAT(
+      notes(text + "a b" + text, 0.5),
+      HasSubstr("34 of 35 pieces of 256 tokens of the validation part stand in the training "
+                "part too"));
+  // A piece that is one byte again and again does not count.
+  const auto span = [](const std::string& bytes) {
+    return TokenSpan({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, 1);
+  };
+  const std::string train = text + std::string(256, ' '),
+                    other = SomeText(18000).substr(17000, 256);
+  const std::string validation = std::string(256, ' ') + other + text.substr(1000, 256) + "rest";
+  const Recurrence found = FindRecurring(span(train), span(validation), 256);
+  EXPECT_EQ(found.looked_at, 2u);
+  EXPECT_EQ(found.found, 1u);
 }
 
 }  // namespace

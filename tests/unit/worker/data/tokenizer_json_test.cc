@@ -217,7 +217,7 @@ TEST(TokenizerJsonTest, TextWithoutATokenIsAnError) {
   EXPECT_THAT(IdsOf(*text, "the \xff"), HasSubstr("the byte 255, for which model.vocab"));
   Json unigram = FileNamed("Unigram without bytes");
   unigram["model"]["unk_id"] = Json();
-  EXPECT_THAT(IdsOf(*MustParse(unigram), "\xe2\x82\xac"), HasSubstr("model.unk_id is none"));
+  EXPECT_THAT(IdsOf(*MustParse(unigram), "\xe2\x82\xac"), HasSubstr("there is no model.unk_id"));
   const auto fallback = MustParse(FileNamed("Yi"));
   const std::string bytes = IdsOf(*fallback, "\xe2\xff");
   EXPECT_EQ(bytes, absl::StrCat(*fallback->IdOf("<0xE2>"), " ", *fallback->IdOf("<0xFF>")));

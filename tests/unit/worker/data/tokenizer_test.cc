@@ -131,7 +131,7 @@ TEST(TokenizerTest, CharactersAreThoseOfTheirFile) {
   EXPECT_EQ((*again)->digest(), (*made)->digest());
   std::vector<uint32_t> tokens;
   EXPECT_EQ((*made)->NewEncoder()->Encode("abz", &tokens).message(),
-            "U+007A at byte 2 is none of the tokenizer's characters");
+            "U+007A at byte 2 is not one of the tokenizer's characters");
   EXPECT_FALSE(MakeCharTokenizer({'b', 'a'}).ok());
   EXPECT_FALSE(MakeCharTokenizer({}).ok());
   std::vector<uint32_t> many(65537);

@@ -99,7 +99,7 @@ TEST_F(TrainingDataTest, SourcesAreOfOneTokenizer) {
 // Broken: a model with too few ids would be given tokens beyond its table.
 TEST_F(TrainingDataTest, TheVocabularyMustFit) {
   EXPECT_THAT(std::string(TrainingData::Open(spec_, Prepared("gpt2"), 256).status().message()),
-              HasSubstr("the model's has 256: say [model] vocabulary where the run is made"));
+              HasSubstr("the model's has 256: set [model] vocabulary where the run is made"));
 }
 
 // Broken: private data would be hashed and compared with what nobody knows; or a party would train

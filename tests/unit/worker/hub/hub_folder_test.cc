@@ -138,6 +138,8 @@ TEST(HubFolderTest, ConfigsOfOtherModelsAreRefused) {
     const char* message;
   } cases[] = {
       {llama, "\"model_type\": \"llama\"", "\"model_type\": \"bert\"", "model_type is bert"},
+      {llama, "\"model_type\": \"llama\"", "\"model_type\": \"falcon\"",
+       "a run trains a model of any other type with [model] kind = \"huggingface\""},
       {llama, "\"silu\"", "\"gelu\"", "hidden_act is gelu"},
       {llama, "\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true"},
       {llama, "\"head_dim\": 4", "\"head_dim\": 0", "head_dim is 0"},
@@ -155,7 +157,7 @@ TEST(HubFolderTest, ConfigsOfOtherModelsAreRefused) {
        "quantization_config is gptq; what is read is a model of plain weights"},
       {llama, "\"mlp_bias\": false", "\"quantization_config\": {\"load_in_8bit\": true}",
        "quantization_config is of an unnamed method"},
-      {gpt2, "{", "[", "it is no JSON object"},
+      {gpt2, "{", "[", "it is not a JSON object"},
   };
   for (const auto& one : cases) {
     const std::string text = absl::StrReplaceAll(one.text, {{one.from, one.to}});
@@ -422,17 +424,46 @@ TEST(HubFolderTest, AnImportedFolderIsReadByItsSection) {
     EXPECT_EQ(read->parameters, parameters);
   }
   EXPECT_THAT(std::string(ParseModelSection("[model]\nlayers = many\n").status().message()),
-              HasSubstr("the line layers = many is none of a [model] section"));
+              HasSubstr("the line layers = many does not belong to a [model] section"));
 }
 
-// Broken: a chat would begin without the tokenizer that the model was made for.
+// Broken: a chat would begin without the tokenizer that the model was made for, or without its
+// template.
 TEST(HubFolderTest, TokenizersComeAlong) {
   const TemporaryFolder from, to;
-  Write(from / "tokenizer.json", "{}");
-  Write(from / "secret.txt", "no");
-  EXPECT_EQ(CopyTokenizer(from.path(), to / "new").value_or(-1), 1);
-  EXPECT_EQ(ReadWholeFile(to / "new/tokenizer.json").value_or(""), "{}");
+  const std::vector<std::string> names = {
+      "tokenizer.json", "chat_template.jinja",    "additional_chat_templates/tools.jinja",
+      "spiece.model",   "qwen.tiktoken",          "generation_config.json",
+      "vocab.txt",      "special_tokens_map.json"};
+  std::filesystem::create_directories(from / "additional_chat_templates");
+  for (const std::string& name : names) Write(from / name, name);
+  for (const char* other : {"secret.txt", "config.json", "model.safetensors", "README.md"}) {
+    Write(from / other, "no");
+  }
+  EXPECT_EQ(CopyTokenizer(from.path(), to / "new").value_or(-1), static_cast<int>(names.size()));
+  uint64_t bytes = 0;
+  for (const std::string& name : names) {
+    EXPECT_EQ(ReadWholeFile(to / "new/" + name).value_or(""), name);
+    bytes += name.size();
+  }
+  EXPECT_EQ(BytesOfTokenizer(from.path()), bytes);
+  EXPECT_EQ(BytesOfTokenizer(""), 0u);
   EXPECT_FALSE(std::filesystem::exists(to / "new/secret.txt"));
+  EXPECT_FALSE(std::filesystem::exists(to / "new/config.json"));
+  EXPECT_EQ(ModelFilesIn(to / "new").size(), names.size());
+}
+
+// Broken: adapters would leave a run without the name of what they are of.
+TEST(HubFolderTest, TheBaseOfAnImportedFileIsTheFolderThatItWasMadeOf) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "model.safetensors";
+  EXPECT_EQ(FolderOfBase("someone/tiny-chat"), "someone/tiny-chat");
+  Write(file, "weights");
+  EXPECT_EQ(FolderOfBase(file), file);
+  Write(folder / "model.toml", "[model]\n" + ImportedFrom("/models/a \"b\"\n"));
+  EXPECT_EQ(FolderOfBase(file), "/models/a \"b\"\n");
+  Write(folder / "config.json", "{}");
+  EXPECT_EQ(FolderOfBase(file), folder.path());
 }
 
 }  // namespace

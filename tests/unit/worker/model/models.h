@@ -11,8 +11,8 @@
 
 namespace atolld {
 
-// The generator of make_gpt_reference.py, make_model_reference.py and, seeded by a name (FNV-1a),
-// make_decoder_reference.py.
+// The generator used by make_gpt_reference.py, make_model_reference.py and, seeded by a name
+// (FNV-1a), make_decoder_reference.py.
 class Lcg {
  public:
   Lcg() = default;
@@ -36,7 +36,7 @@ inline v1::ModelSpec TinyGpt2() {
   return model;
 }
 
-// With grouped queries and a head of its own.
+// Has grouped queries and a head of its own.
 inline v1::ModelSpec TinyLlama() {
   v1::ModelSpec model = TinySpec().model();
   model.set_kind("llama");
@@ -49,7 +49,7 @@ inline v1::ModelSpec TinyLlama() {
   return model;
 }
 
-// One of every relative of Llama, with what it can have beside Llama's sizes.
+// One model of every relative of Llama, with the options that it has besides Llama's sizes.
 inline std::vector<v1::ModelSpec> TinyDecoders() {
   std::vector<v1::ModelSpec> models;
   const auto add = [&models](const DecoderShape& shape) {

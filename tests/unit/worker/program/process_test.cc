@@ -248,7 +248,7 @@ TEST_F(ProcessTest, TokensOfAnUnknownTokenizerAreNoEmptyText) {
                           "--tokens=5", "--prompt=sea", "--temperature=1"});
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << status;
   EXPECT_EQ(Read("out"), "");
-  EXPECT_NE(Read("errors").find("5 of 5 sampled tokens are none of the tokenizer's 256 (bytes)"),
+  EXPECT_NE(Read("errors").find("5 of 5 sampled tokens are not among the tokenizer's 256 (bytes)"),
             std::string::npos)
       << Read("errors");
 }

@@ -17,6 +17,7 @@
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
+#include "worker/training/worker_state.h"
 
 namespace atolld {
 namespace {
@@ -82,7 +83,7 @@ class SessionTest : public ::testing::Test {
 
   absl::Status Run() {
     Session::Options options;
-    options.now = [this] { return now_ += absl::Milliseconds(100); };
+    options.now = [this] { return now_ += tick_; };
     options.log = [this](const std::string& line) { log_ += line + "\n"; };
     options.slower = slower_;
     return Session(inbox_, daemon_, options).Run();
@@ -119,6 +120,7 @@ class SessionTest : public ::testing::Test {
   std::unique_ptr<Slots> slots_;
   v1::DaemonMessage configure_, map_message_;
   absl::Time now_ = absl::UnixEpoch();
+  absl::Duration tick_ = absl::Milliseconds(100);  // of each look at the clock
   std::string log_;
   double slower_ = 1;
 };
@@ -200,6 +202,7 @@ TEST_F(SessionTest, ProgressIsAtMostFourASecond) {
 // while its step lasts.
 TEST_F(SessionTest, ASlowerMachinesStepIsLongerAndIsTraining) {
   slower_ = 4;  // the step takes 0.1 s by the clock, so 0.3 s more are slept
+  configure_.mutable_configure()->clear_state_path();  // writing a state is not training
   for (const bool asked : {true, false}) {
     daemon_.sent.clear();
     Begin();
@@ -293,6 +296,71 @@ TEST_F(SessionTest, TheOptimizersStateOutlivesTheWorker) {
   daemon_.Push(Train(2, 1));
   ASSERT_TRUE(Run().ok());
   EXPECT_THAT(log_, HasSubstr("state of 3 steps taken"));
+}
+
+// Broken: a peer that was stopped in the middle of a round would do it again with moments that have
+// seen half of it.
+TEST_F(SessionTest, AStopInTheMiddleOfATrainingLeavesTheStateOfItsStart) {
+  tick_ = absl::Milliseconds(1);
+  for (uint64_t i = 0; i < elements_; ++i) theta()[i] = 0.02f * static_cast<float>(i % 17) - 0.16f;
+  std::vector<std::vector<float>> updates;
+  bool stops = false;
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    if (message.has_progress() && stops && message.progress().step() > 0) return daemon_.Stop();
+    if (!message.has_boundary()) return;
+    updates.emplace_back(slots_->update().begin(), slots_->update().end());
+    const uint64_t version = message.boundary().version();
+    if (version == 2) return daemon_.Stop();
+    stops = stops || updates.size() == 3;
+    daemon_.Push(Train(2, stops ? 100000 : 5));
+  };
+  Begin();
+  daemon_.Push(Train(1, 3));
+  ASSERT_TRUE(Run().ok());
+  ASSERT_EQ(updates.size(), 2u);
+  std::filesystem::remove(folder_ / "state");
+  std::filesystem::remove(FormerPath(folder_ / "state"));
+  Begin();
+  daemon_.Push(Train(1, 3));
+  ASSERT_TRUE(Run().ok());
+  ASSERT_EQ(updates.size(), 3u) << "stopped in the middle of the second";
+  stops = false;
+  log_.clear();
+  Begin();
+  daemon_.Push(Train(2, 5));
+  ASSERT_TRUE(Run().ok());
+  ASSERT_EQ(updates.size(), 4u);
+  EXPECT_EQ(updates[2], updates[0]);
+  EXPECT_EQ(updates[3], updates[1]);
+  EXPECT_THAT(log_, HasSubstr("state of 3 steps taken"));
+  EXPECT_EQ(log_.find("may differ"), std::string::npos) << log_;
+}
+
+// Broken: a worker whose writing of its state takes long would train half as fast, or nobody would
+// learn that its state is none of a finished training.
+TEST_F(SessionTest, WritingTheStateTakesAHundredthOfTheTime) {
+  tick_ = absl::Milliseconds(250);  // so a write takes that long
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    if (message.has_progress() && message.progress().version() == 3 &&
+        message.progress().step() > 0) {
+      return daemon_.Stop();
+    }
+    if (!message.has_boundary()) return;
+    if (message.boundary().version() == 1) tick_ = absl::Milliseconds(10);
+    daemon_.Push(
+        Train(message.boundary().version() + 1, message.boundary().version() == 2 ? 100000 : 3));
+  };
+  Begin();
+  daemon_.Push(Train(1, 3));
+  ASSERT_TRUE(Run().ok());
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    if (message.has_boundary()) daemon_.Stop();
+  };
+  log_.clear();
+  Begin();
+  daemon_.Push(Train(3, 3));
+  ASSERT_TRUE(Run().ok());
+  EXPECT_THAT(log_, HasSubstr("the worker was stopped in the middle of a training"));
 }
 
 // Broken: a worker whose daemon is gone, or that was asked to end, would train on.

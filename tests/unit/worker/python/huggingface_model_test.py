@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import packages  # noqa: F401
 
 try:
     import tokenizers
     import torch
+    from safetensors.torch import load_file, save_file
     import transformers
 except ImportError as missing:
     print(f"skipped: {missing}; `pip install 'atoll-worker[hf]'` brings it")
@@ -35,7 +37,7 @@ from atoll.v1 import run_pb2, worker_pb2
 from atoll_worker import WorkerFailure
 from atoll_worker.huggingface import export
 from atoll_worker.huggingface.folder import ModelFolder
-from atoll_worker.huggingface.model import build, trained
+from atoll_worker.huggingface.model import base_digest, build, load_tokenizer, trained
 from atoll_worker.huggingface.worker import serve
 from fake_daemon import FakeDaemon
 
@@ -149,8 +151,14 @@ class ModelTest(unittest.TestCase):
         self.assertLess(after, before - 0.1)
         self.assertEqual(32, len(configured.tokenizer_digest))
         output = os.path.join(self.top, "trained")
+        for name in ("more.jinja", "additional_chat_templates/tools.jinja", "vocab.tiktoken"):
+            os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as out:
+                out.write("{{ messages }}")
         files = export.write_folder(spec, theta, self.folder, output)
-        self.assertIn("tokenizer.json", files)
+        for name in ("tokenizer.json", "chat_template.jinja", "more.jinja", "vocab.tiktoken"):
+            self.assertIn(name, files)
+        self.assertTrue(os.path.isfile(f"{output}/additional_chat_templates/tools.jinja"))
         read = transformers.AutoModelForCausalLM.from_pretrained(output).eval()
         self.assertAlmostEqual(self.theirs(read), after, places=5)
         with self.assertRaisesRegex(WorkerFailure, "is not empty"):
@@ -222,6 +230,101 @@ class ModelTest(unittest.TestCase):
         with self.assertRaisesRegex(WorkerFailure, "lora_targets"):
             build(ModelFolder(self.folder), self.spec(lora_rank=3, lora_targets=["none"]))
 
+    def changed(self, name, change, folder=None, file="model.safetensors"):
+        """A copy of the folder whose tensors `change` has had."""
+        path = os.path.join(self.top, name)
+        shutil.copytree(folder or self.folder, path)
+        tensors = load_file(os.path.join(path, file))
+        change(tensors)
+        save_file(tensors, os.path.join(path, file), {"format": "pt"})
+        return ModelFolder(path)
+
+    def test_a_checkpoint_is_whole_or_refused_by_name(self):
+        """Broken: what a checkpoint lacks would be random, and other at each peer."""
+        lost = "model.layers.1.mlp.down_proj.weight"
+
+        def rename(tensors):
+            tensors["layers.1.down.weight"] = tensors.pop(lost)
+        for name, change, wanted in [
+                ("lacks", lambda all: all.pop(lost),
+                 f"lacks' is not that of its config: it lacks {lost}"),
+                ("renames", rename, f"it lacks {lost}; the model has no layers.1.down.weight"),
+                ("adds", lambda all: all.update({"more.bias": torch.ones(2)}),
+                 "the model has no more.bias"),
+                ("cuts", lambda all: all.update({"model.norm.weight": torch.ones(3)}),
+                 r"of another shape: model.norm.weight is \[3\], the model's \[16\]")]:
+            folder = self.changed(name, change)
+            for lora_rank in (0, 2) if peft else (0,):
+                with self.assertRaisesRegex(WorkerFailure, wanted):
+                    build(folder, self.spec(lora_rank=lora_rank))
+        broken = os.path.join(self.top, "broken")
+        shutil.copytree(self.folder, broken)
+        os.truncate(os.path.join(broken, "model.safetensors"), 5000)
+        with self.assertRaisesRegex(WorkerFailure, "path '.*broken': "):
+            build(ModelFolder(broken), self.spec())
+
+    def test_a_tied_head_that_differs_is_refused(self):
+        """Broken: which of two heads is trained would hang on the version of transformers."""
+        def tie(path):
+            config = os.path.join(path, "config.json")
+            with open(config, encoding="utf-8") as source:
+                told = json.load(source)
+            with open(config, "w", encoding="utf-8") as out:
+                json.dump({**told, "tie_word_embeddings": True}, out)
+        folder = self.changed("two-heads", lambda all: None)
+        tie(folder.path)
+        with self.assertRaisesRegex(WorkerFailure, "lm_head.weight differs from model.embed_tok"):
+            build(folder, self.spec())
+        folder = self.changed("one-head", lambda all: all.update(
+            {"lm_head.weight": all["model.embed_tokens.weight"].clone()}))
+        tie(folder.path)
+        build(folder, self.spec())
+
+    @unittest.skipIf(peft is None, "PEFT is not installed")
+    def test_the_digest_of_a_base_is_of_what_lies_in_memory(self):
+        """Broken: adapters would be trained beside different bases under one digest."""
+        spec = self.spec(lora_rank=2, lora_alpha=4)
+
+        def digest(folder, precision="fp32", seed=5):
+            spec.inner.precision, spec.seed = precision, seed
+            return base_digest(folder, precision, seed, build(folder, spec))
+        folder = ModelFolder(self.folder)
+        first = digest(folder)
+        self.assertEqual(first, base_digest(folder, "fp32", 0))
+        halves = self.changed("halves", lambda all: all.update(
+            {name: one.bfloat16() for name, one in all.items()}))
+        self.assertNotEqual(first, digest(halves))
+        self.assertEqual(digest(halves), digest(halves, "bf16"))
+        self.assertEqual(digest(halves), digest(folder, "bf16"))
+        sharded = os.path.join(self.top, "sharded")
+        shutil.copytree(self.folder, sharded)
+        os.remove(os.path.join(sharded, "model.safetensors"))
+        build(folder, self.spec()).save_pretrained(sharded, max_shard_size="4KB")
+        self.assertEqual(first, digest(ModelFolder(sharded)))
+        empty = os.path.join(self.top, "empty")
+        shutil.copytree(self.folder, empty)
+        os.remove(os.path.join(empty, "model.safetensors"))
+        random = digest(ModelFolder(empty))
+        self.assertEqual(random, digest(ModelFolder(empty)))
+        self.assertNotEqual(random, digest(ModelFolder(empty), seed=6))
+
+    @unittest.skipIf(peft is None, "PEFT is not installed")
+    def test_adapters_that_lack_a_tensor_are_refused(self):
+        """Broken: training that goes on would begin with fresh adapters in some layers."""
+        spec = self.spec(lora_rank=2, lora_alpha=4)
+        model = build(ModelFolder(self.folder), spec)
+        path = os.path.join(self.top, "adapters-whole")
+        model.save_pretrained(path)
+        build(ModelFolder(path), self.spec())
+        lost = []
+
+        def lose(tensors):
+            lost.append(sorted(tensors)[0])
+            del tensors[lost[0]]
+        folder = self.changed("adapters-cut", lose, path, "adapter_model.safetensors")
+        with self.assertRaisesRegex(WorkerFailure, f"it lacks {lost[0]}"):
+            build(folder, self.spec())
+
     @unittest.skipIf(peft is None or bitsandbytes is None, "PEFT or bitsandbytes is not installed")
     def test_a_base_of_4_bits_is_trained_beside(self):
         """Broken: QLoRA would train beside another base than it says, or export other adapters."""
@@ -239,6 +342,25 @@ class ModelTest(unittest.TestCase):
                 bnb_4bit_compute_dtype=torch.float32))
         read.train()  # eval() would compute in bf16 on some CPUs; there is no dropout
         self.assertAlmostEqual(self.theirs(read), after, places=5)
+
+    def test_a_tokenizer_that_its_library_reads_otherwise_is_refused(self):
+        """Broken: peers with two versions of transformers would train on other tokens, some of them
+        without spaces."""
+        load_tokenizer(self.folder)
+        folder = os.path.join(self.top, "other-words")
+        shutil.copytree(self.folder, folder)
+        path = os.path.join(folder, "tokenizer.json")
+        read = transformers.AutoTokenizer.from_pretrained(folder)
+        with open(path, encoding="utf-8") as source:
+            told = json.load(source)
+        told["pre_tokenizer"]["add_prefix_space"] = True
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(told, out)
+        with unittest.mock.patch.object(transformers.AutoTokenizer, "from_pretrained",
+                                        return_value=read):
+            with self.assertRaisesRegex(WorkerFailure, "of 'Hello world', and tokenizers .* take "
+                                                       "another version of transformers"):
+                load_tokenizer(folder)
 
     def test_a_talk_is_trained_on_for_its_answers(self):
         """Broken: the loss of instructions would count other words than the assistant's."""

@@ -56,6 +56,19 @@ class PrivateTest(unittest.TestCase):
                 daemon.stop()
                 self.assertIsNone(daemon.error)
 
+    def test_what_is_trained_instead_of_what_was_shown_is_on_other_data(self):
+        """Broken: an update that was in a sum would be trained again, and be in another one."""
+        with self.daemon() as daemon:
+            daemon.start(self.work(samples=50))
+            daemon.expect("configured")
+            daemon.map()
+            daemon.train(steps=2, again=1)
+            daemon.expect("boundary")
+            self.assertEqual([[8, 9, 10, 11], [12, 13, 14, 15]],
+                             [numbers for _, numbers, _ in self.seen])
+            daemon.stop()
+            self.assertIsNone(daemon.error)
+
     def test_a_round_of_passes_ends_with_what_is_left(self):
         """Broken: rounds of whole passes would skip or repeat samples, or leave the schedule."""
         with self.daemon() as daemon:

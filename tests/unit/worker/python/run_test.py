@@ -1,5 +1,6 @@
 """Would fail if a script that uses the Python package did not keep the rules of worker.proto."""
 
+import os
 import unittest
 
 import packages  # noqa: F401
@@ -8,6 +9,7 @@ import numpy as np
 
 import atoll_worker
 from atoll.v1 import run_pb2, worker_pb2
+from atoll_worker import memory
 from fake_daemon import FakeDaemon
 
 REBASE = worker_pb2.Rebase(version=2)
@@ -55,6 +57,23 @@ class RunTest(unittest.TestCase):
                 np.testing.assert_array_equal([3] * 6 + [-1.5] * 4, daemon.update)
             daemon.stop()
             self.assertIsNone(daemon.error)
+
+    def test_maps_the_memory_that_it_was_started_with(self):
+        """Broken: a daemon with capabilities, or of another user, hands over no memory."""
+        with FakeDaemon(10) as daemon:
+            file = os.open(daemon.path, os.O_RDWR)
+            about = os.fstat(file)
+            request = worker_pb2.MapMemory(path="/proc/1/fd/no-such", elements=10,
+                                           update_offset=4096)
+            self.addCleanup(os.environ.pop, "ATOLL_MEMORY", None)
+            os.environ["ATOLL_MEMORY"] = f"{file}:{about.st_dev}:{about.st_ino}"
+            daemon.theta[:] = 5
+            np.testing.assert_array_equal([5] * 10, memory.Memory(request, 10).theta())
+            for other in (f"{file}:{about.st_dev}:{about.st_ino + 1}", "900:1:2", "3", "x:y:z"):
+                os.environ["ATOLL_MEMORY"] = other
+                with self.assertRaisesRegex(Exception, "/proc/1/fd/no-such"):
+                    memory.Memory(request, 10)
+            os.close(file)
 
     def test_a_rebase_moves_base_and_parameters_alike(self):
         """Broken: a straggler's update would hold what the others have committed meanwhile, or its

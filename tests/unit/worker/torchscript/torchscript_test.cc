@@ -201,7 +201,7 @@ TEST_F(TorchScriptTest, SaysInOneLineWhatCannotBeTrained) {
   EXPECT_THAT(ErrorOf(other), HasSubstr("; the run trains 01010101"));
   Write("model.pt", "not a model");
   EXPECT_EQ(ErrorOf(SpecOfFile()),
-            "model: DIR/model.pt is no TorchScript file that this libtorch can load");
+            "model: DIR/model.pt is not a TorchScript file that this libtorch can load");
 }
 
 // Broken: a script that draws random numbers would train to other bits each time, or silently on

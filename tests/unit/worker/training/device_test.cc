@@ -56,8 +56,8 @@ TEST(DeviceTest, SaysWhatCannotBe) {
                {"cpu,auto", ""},
                {"cuda:1,cuda:all", ""},
                {"cuda,cuda:0", ", which names cuda:0 twice"},
-               {"cpu,cuda:1", ", of which each step would wait for the CPU"},
-               {"cuda:1,cpu", ", of which each step would wait for the CPU"}};
+               {"cpu,cuda:1", ": each step would wait for the CPU"},
+               {"cuda:1,cpu", ": each step would wait for the CPU"}};
   for (const auto& one : cases) {
     const absl::Status status = ResolveDevices(one.names, two).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << one.names;

@@ -1,5 +1,5 @@
-// What several of the worker's tests need: a small run, text that looks like text, a folder that
-// cleans up.
+// Shared by several of the worker's tests: a small run, a text that resembles real text, and a
+// folder that cleans up.
 #pragma once
 
 #include <stdlib.h>
@@ -38,7 +38,8 @@ inline v1::RunSpec TinySpec() {
   return spec;
 }
 
-// Sentences of common words in a fixed pseudo-random order: text with something to learn in it.
+// Sentences of common words in a fixed pseudo-random order, so that the text has something to
+// learn.
 inline std::string SomeText(size_t bytes) {
   static const char* const kWords[] = {"the ",  "island ", "ring ", "of ",   "a ",    "lagoon ",
                                        "reef ", "and ",    "sea ",  "when ", "tide ", "turns.\n"};

@@ -1,4 +1,4 @@
-// A .npy file's bytes as numpy writes them: format 1.0, the header padded to 64 bytes.
+// The bytes of a .npy file as numpy writes them: format 1.0, the header padded to 64 bytes.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -13,6 +14,18 @@
 #include "worker/training/trainer.h"
 
 namespace atolld {
+
+// Copies the optimiser's state from `from` to `to`.
+inline absl::Status GiveOptimizer(Trainer& from, Trainer* to) {
+  const absl::Status fetched = from.FetchState();
+  if (!fetched.ok()) return fetched;
+  const InnerOptimizer::State given = from.optimizer().state(), taken = to->optimizer().state();
+  *taken.steps = *given.steps;
+  for (size_t i = 0; i < given.buffers.size(); ++i) {
+    std::copy(given.buffers[i].begin(), given.buffers[i].end(), taken.buffers[i].begin());
+  }
+  return to->PushState();
+}
 
 class TrainerFixture : public ::testing::Test {
  protected:
@@ -26,7 +39,7 @@ class TrainerFixture : public ::testing::Test {
     return *std::move(trainer);
   }
 
-  // On samples that no other step has.
+  // Uses samples that no other step uses.
   static double Step(Trainer& trainer, uint64_t step, uint64_t batch) {
     std::vector<uint64_t> samples(batch);
     std::iota(samples.begin(), samples.end(), step * batch);

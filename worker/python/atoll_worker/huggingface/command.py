@@ -31,6 +31,8 @@ def _parser() -> argparse.ArgumentParser:
                         help="write over a folder that is there")
     digest = modes.add_parser("digest", help="print the SHA-256 of a base, for base_digest")
     digest.add_argument("folder")
+    digest.add_argument("--precision", choices=["fp32", "bf16"], default="fp32",
+                        help="[inner] precision of the run")
     return parser
 
 
@@ -77,7 +79,11 @@ def main(arguments: Optional[List[str]] = None) -> int:
             return _export(options)
         if options.mode == "digest":
             from atoll_worker.huggingface.folder import ModelFolder
-            print(ModelFolder(options.folder).base_digest().hex())
+            from atoll_worker.huggingface.model import base_digest
+            folder = ModelFolder(options.folder)
+            if not folder.has_weights:
+                raise WorkerFailure(f"'{options.folder}' has no weights, so it has no digest")
+            print(base_digest(folder, options.precision, 0).hex())
             return 0
         if options.helper:
             os.environ.setdefault("HF_HUB_OFFLINE", "1")

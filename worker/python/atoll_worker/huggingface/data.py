@@ -1,7 +1,8 @@
 """What a step trains on: rows of token ids, and which of their tokens count in the loss.
 
 Text is packed: documents one after the other with the end-of-text token between them, cut into rows
-of `context` tokens and the one after. Records of instructions are a row each, cut at `context`.
+of `context` tokens and the one after. Records of instructions are rows of their own, cut at
+`context`.
 """
 
 import hashlib
@@ -13,14 +14,19 @@ import numpy as np
 
 from atoll.v1 import run_pb2
 from atoll_worker.failure import WorkerFailure
-from atoll_worker.huggingface.documents import (TOKENS, Document, TextRules, documents, files_under,
-                                                suffix_of)
-from atoll_worker.huggingface.examples import example_of
+from atoll_worker.huggingface.documents import TextRules, documents
+from atoll_worker.huggingface.examples import Told, examples_of
+from atoll_worker.huggingface.records import BadRecord, Record
+from atoll_worker.huggingface.recurrence import note_of_examples, note_of_packed
+from atoll_worker.huggingface.tokens import (bare, check_ids, counted, holds_tokens,
+                                             read_tokens)
 
 Row = Tuple[np.ndarray, np.ndarray]  # n + 1 ids; for the last n of them, whether they count
 BATCH = 1000                         # documents that the tokenizer gets at once
 PIECE = 1 << 22                      # tokens that are looked at at once
-VALIDATION_WORDS = ("val", "valid", "validation", "dev", "eval")
+
+PREPARED = ("width", "vocabulary", "tokenizer", "tokenizer_digest", "train_tokens",
+            "validation_tokens", "content_digest")  # what data.json says of a prepared folder
 
 
 class Rows(Protocol):
@@ -49,7 +55,8 @@ class Packed:
     def __len__(self) -> int:
         return max(0, (self.tokens - 1) // self._context)
 
-    def _read(self, first: int, count: int) -> np.ndarray:
+    def read(self, first: int, count: int) -> np.ndarray:
+        """`count` tokens from `first` on; they must be there."""
         out, at = np.empty(count, np.int64), 0
         part = int(np.searchsorted(self._ends, first, side="right"))
         place = first - (int(self._ends[part - 1]) if part else 0)
@@ -60,7 +67,7 @@ class Packed:
         return out
 
     def row(self, index: int) -> Row:
-        ids = self._read(index * self._context, self._context + 1)
+        ids = self.read(index * self._context, self._context + 1)
         return ids, np.ones(self._context, bool)
 
     def cut(self, first: int, end: int) -> "Packed":
@@ -119,23 +126,51 @@ class Corpus:
         return hashed.digest()
 
 
-def open_corpus(spec: run_pb2.DataSpec, path: str, tokenizer: Any, context: int,
-                fraction: Optional[float] = None) -> Corpus:
-    """What lies at `path`, by the rules of [data]; `fraction` (default: the run's) is held out."""
+class Reading:
+    """How a run's data is read: the rules of [data], and what the model's folder says."""
+
+    def __init__(self, spec: run_pb2.DataSpec, tokenizer: Any, context: int, vocabulary: int = 0,
+                 digests: Sequence[bytes] = ()):
+        self.spec, self.tokenizer, self.context = spec, tokenizer, context
+        self.vocabulary = vocabulary  # of the model; 0: not known
+        self.digests = digests        # SHA-256 of each of the tokenizer's files
+
+
+def open_corpus(how: Reading, path: str, fraction: Optional[float] = None) -> Corpus:
+    """What lies at `path`; `fraction` (default: the run's) is held out."""
+    spec = how.spec
     if "\n" in path:
         raise WorkerFailure("[data] sources is not for models of kind 'huggingface': name one file "
                             "or folder as [data] path, and no tokenizer but the model's")
+    for key, value, usual in (("template", spec.chat_template, ""),
+                              ("loss_on", spec.loss_on, "completions"),
+                              ("packing", spec.packing, "none")):
+        if value not in ("", usual):
+            raise WorkerFailure(f"[data] {key} = \"{value}\" is not for models of kind "
+                                "'huggingface', which write conversations with the template of "
+                                "their tokenizer and learn the answers; leave it out")
     if not path:
         raise WorkerFailure("[data] path is missing: the text to train on, a file or a folder")
+    if not os.path.exists(path):
+        raise WorkerFailure(f"data: {path}: No such file or directory")
     fraction = spec.validation_fraction if fraction is None else fraction
-    if os.path.isfile(os.path.join(path, "data.json")):
-        return _prepared(path, tokenizer, context)
-    if spec.kind in ("bin", "npy") or (
-            spec.kind == "text" and all(suffix_of(one) in TOKENS for one in files_under(path))):
-        return _token_files(spec, path, context, fraction)
-    if spec.kind == "prepared":
-        raise WorkerFailure(f"data '{path}': no folder of `atoll data prepare` (no data.json)")
-    return _text(spec, path, tokenizer, context, fraction)
+    prepared = os.path.isfile(os.path.join(path, "data.json"))
+    if spec.kind == "prepared" and not prepared:
+        raise WorkerFailure(f"data: {path} is not a folder of `atoll data prepare` (no data.json)")
+    if spec.kind == "prepared" or (spec.kind == "text" and prepared):
+        return _prepared(how, path)
+    if spec.kind in ("bin", "npy") or (spec.kind == "text" and holds_tokens(path)):
+        train, held_out, notes = read_tokens(path, spec.width, how.vocabulary)
+        packed = Packed(train, how.context)
+        if not held_out:
+            return _packed(*_split(packed, fraction), notes)
+        return _packed(packed, Packed(held_out, how.context), notes)
+    return _text(how, path, fraction)
+
+
+def _packed(train: Packed, held_out: Packed, notes: List[str]) -> Corpus:
+    recurs = note_of_packed(train, held_out)
+    return Corpus(train, held_out, notes + ([recurs] if recurs else []))
 
 
 def _split(whole: Packed, fraction: float) -> Tuple[Packed, Packed]:
@@ -143,55 +178,36 @@ def _split(whole: Packed, fraction: float) -> Tuple[Packed, Packed]:
     return whole.cut(0, train), whole.cut(train, whole.tokens)
 
 
-def _prepared(path: str, tokenizer: Any, context: int) -> Corpus:
+def _prepared(how: Reading, path: str) -> Corpus:
     with open(os.path.join(path, "data.json"), encoding="utf-8") as source:
         told = json.load(source)
-    form = {1: "<u1", 2: "<u2", 4: "<u4"}[told["width"]]
-    splits = [Packed([_mapped(os.path.join(path, name), form)], context)
-              for name in ("train.bin", "validation.bin")]
-    notes = []
-    if told["vocabulary"] > len(tokenizer):
-        notes.append(f"{path} was prepared for {told['vocabulary']} tokens; the model's tokenizer "
-                     f"has {len(tokenizer)}")
-    return Corpus(splits[0], splits[1], notes)
-
-
-def _mapped(path: str, form: str, offset: int = 0) -> np.ndarray:
-    size = os.path.getsize(path) - offset
-    if size % np.dtype(form).itemsize:
-        raise WorkerFailure(f"data '{path}': {size} bytes are no whole number of token ids of "
-                            f"{np.dtype(form).itemsize} bytes")
-    if size == 0:
-        return np.empty(0, form)
-    return np.memmap(path, form, "r", offset)
-
-
-def _token_file(path: str, width: int) -> np.ndarray:
-    with open(path, "rb") as source:
-        head = source.read(12)
-    if head[:6] == b"\x93NUMPY":
-        tokens = np.load(path, mmap_mode="r", allow_pickle=False)
-        if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
-            raise WorkerFailure(f"data '{path}': an array of {tokens.ndim} dimensions of "
-                                f"{tokens.dtype}; token ids are one dimension of integers")
-        return tokens
-    magic = int.from_bytes(head[:4], "little")
-    if magic in (20240520, 20240801):  # llm.c's: 256 int32 of header
-        return _mapped(path, "<u2" if magic == 20240520 else "<u4", 1024)
-    return _mapped(path, f"<u{width or 2}")
-
-
-def _token_files(spec: run_pb2.DataSpec, path: str, context: int, fraction: float) -> Corpus:
-    train, held_out = [], []
-    for file in files_under(path):
-        words = os.path.basename(file).lower().replace(".", "_").replace("-", "_").split("_")
-        if "test" in words:
-            continue
-        valid = any(word in VALIDATION_WORDS for word in words)
-        (held_out if valid else train).append(_token_file(file, spec.width))
-    if held_out:
-        return Corpus(Packed(train, context), Packed(held_out, context))
-    return Corpus(*_split(Packed(train, context), fraction))
+    lacks = [key for key in PREPARED if key not in told]
+    if lacks:
+        raise WorkerFailure(f"data: {path}/data.json lacks {', '.join(lacks)}; prepare the folder "
+                            "anew")
+    if bytes.fromhex(told["tokenizer_digest"]) not in how.digests:
+        was = f"by {told['tokenizer_digest']}" if told["tokenizer_digest"] else "as bytes"
+        raise WorkerFailure(f"data: {path} was prepared {was} ({told['tokenizer']}), and the "
+                            "model's tokenizer has SHA-256 "
+                            f"{' or '.join(one.hex() for one in how.digests)}; prepare the text "
+                            "anew with the tokenizer.json of the model")
+    hashed, splits = hashlib.sha256(), []
+    for name in ("train", "validation"):
+        file = os.path.join(path, f"{name}.bin")
+        ids = bare(file, told["width"])
+        if len(ids) != told[f"{name}_tokens"]:
+            raise WorkerFailure(f"data: {file} is not what data.json names: it has "
+                                f"{counted(len(ids), 'token')}, not {told[f'{name}_tokens']}; "
+                                "prepare the folder anew")
+        check_ids(file, ids, told["vocabulary"], True)
+        for first in range(0, len(ids), PIECE):
+            hashed.update(ids[first:first + PIECE].tobytes())
+        splits.append(Packed([ids], how.context))
+    if hashed.hexdigest() != told["content_digest"]:
+        raise WorkerFailure(f"data: {path}/train.bin is not what data.json names: with "
+                            f"validation.bin its SHA-256 is {hashed.hexdigest()}; prepare the "
+                            "folder anew")
+    return _packed(splits[0], splits[1], [])
 
 
 def _end_of_text(spec: run_pb2.DataSpec, tokenizer: Any) -> Optional[int]:
@@ -203,51 +219,94 @@ def _end_of_text(spec: run_pb2.DataSpec, tokenizer: Any) -> Optional[int]:
     return int(found)
 
 
-def _text(spec: run_pb2.DataSpec, path: str, tokenizer: Any, context: int,
-          fraction: float) -> Corpus:
-    rules = TextRules(spec.kind, spec.field, spec.on_bad_line == "skip")
-    end = _end_of_text(spec, tokenizer)
-    parts: List[np.ndarray] = []
-    rows: List[Row] = []
-    texts: List[str] = []
-    left_out = 0
+class _Texts:
+    """Documents as one row of tokens, with the end of text between them."""
 
-    def flush() -> None:
-        if not texts:
-            return
-        for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]:
-            if parts and end is not None:
-                parts.append(np.array([end], np.uint32))
-            parts.append(np.array(ids, np.uint32))
-        texts.clear()
+    def __init__(self, how: Reading):
+        self._tokenizer, self._end = how.tokenizer, _end_of_text(how.spec, how.tokenizer)
+        self._waiting: List[str] = []
+        self._parts: List[np.ndarray] = []
+        self.any = False
 
+    def add(self, text: str) -> None:
+        self.any = True
+        self._waiting.append(text)
+        if len(self._waiting) == BATCH:
+            self._encode()
+
+    def _encode(self) -> None:
+        for ids in self._tokenizer(self._waiting, add_special_tokens=False)["input_ids"]:
+            if self._parts and self._end is not None:
+                self._parts.append(np.array([self._end], np.uint32))
+            self._parts.append(np.array(ids, np.uint32))
+        self._waiting.clear()
+
+    def row(self) -> np.ndarray:
+        if self._waiting:
+            self._encode()
+        return np.concatenate(self._parts) if self._parts else np.empty(0, np.uint32)
+
+
+class _Talks:
+    """Records of instructions as rows, those of one record together."""
+
+    def __init__(self, how: Reading):
+        self._tokenizer, self._context = how.tokenizer, how.context
+        self._told = Told()
+        self._left_out = self._cut = 0
+        self.records: List[List[Row]] = []
+
+    def add(self, record: Record) -> None:
+        """BadRecord: as examples_of."""
+        rows = []
+        for ids, counted in examples_of(record, self._tokenizer, self._told):
+            cut = counted[1:self._context + 1]
+            if not cut.any():
+                self._left_out += 1
+                continue
+            self._cut += int(counted.sum() > cut.sum())
+            rows.append((ids[:self._context + 1], cut))
+        if rows:
+            self.records.append(rows)
+
+    def notes(self) -> List[str]:
+        notes = self._told.notes()
+        if self._cut:
+            notes.append(f"{self._cut} rows were cut at {self._context} tokens ([model] context) "
+                         "inside what is learnt")
+        if self._left_out:
+            notes.append(f"{self._left_out} rows were left out: within {self._context} tokens "
+                         "([model] context) they have nothing to learn")
+        return notes
+
+    def corpus(self, fraction: float, notes: List[str]) -> Corpus:
+        """No record is in both parts."""
+        split = int(len(self.records) * (1.0 - fraction))
+        train, held_out = self.records[:split], self.records[split:]
+        recurs = note_of_examples(train, held_out)
+        return Corpus(Examples([row for rows in train for row in rows]),
+                      Examples([row for rows in held_out for row in rows]),
+                      notes + ([recurs] if recurs else []))
+
+
+def _text(how: Reading, path: str, fraction: float) -> Corpus:
+    rules = TextRules(how.spec.kind, how.spec.field, how.spec.on_bad_line == "skip")
+    texts, talks = _Texts(how), _Talks(how)
     for document in documents(path, rules):
         if isinstance(document, str):
-            texts.append(document)
-            if len(texts) == BATCH:
-                flush()
+            texts.add(document)
             continue
-        row = _cut(document, tokenizer, context)
-        if row is None:
-            left_out += 1
-        else:
-            rows.append(row)
-    flush()
-    notes = [f"{rules.skipped} bad lines were skipped"] if rules.skipped else []
-    if left_out:
-        notes.append(f"{left_out} records were left out: within {context} tokens ([model] context) "
-                     "they have nothing to learn")
-    if rows and parts:
-        raise WorkerFailure(f"data '{path}' has both text and records of instructions; a run "
+        try:
+            talks.add(document)
+        except BadRecord as bad:
+            rules.bad(document.file, document.place, str(bad))
+    notes = rules.all_notes() + talks.notes()
+    if talks.records and texts.any:
+        raise WorkerFailure(f"data: {path} has both text and records of instructions; a run "
                             "trains on one of them")
-    if rows:
-        train = int(len(rows) * (1.0 - fraction))
-        return Corpus(Examples(rows[:train]), Examples(rows[train:]), notes)
-    whole = Packed([np.concatenate(parts)] if parts else [], context)
-    return Corpus(*_split(whole, fraction), notes)
-
-
-def _cut(record: Document, tokenizer: Any, context: int) -> Optional[Row]:
-    ids, counted = example_of(record, tokenizer)
-    ids, counted = ids[:context + 1], counted[1:context + 1]
-    return (ids, counted) if counted.any() else None
+    if talks.records:
+        return talks.corpus(fraction, notes)
+    row = texts.row()
+    if len(row) == 0:
+        raise WorkerFailure("; ".join([f"data: {path} holds no text"] + notes))
+    return _packed(*_split(Packed([row], how.context), fraction), notes)

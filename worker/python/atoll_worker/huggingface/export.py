@@ -10,7 +10,8 @@ import numpy as np
 
 from atoll.v1 import run_pb2
 from atoll_worker.failure import WorkerFailure
-from atoll_worker.huggingface.folder import ModelFolder
+from atoll_worker.huggingface.folder import (MORE_TEMPLATES, ModelFolder,
+                                             belongs_to_tokenizer)
 from atoll_worker.huggingface.model import build, load_tokenizer, trained
 from atoll_worker.huggingface.needs import need
 from atoll_worker.parameters import elements
@@ -27,7 +28,7 @@ def read_state(source: BinaryIO) -> Tuple[run_pb2.RunSpec, np.ndarray]:
         return data
     size, = struct.unpack("<Q", exactly(8))
     if size > LARGEST_SPEC:
-        raise WorkerFailure("standard input is no state of a run; `atoll export` makes one")
+        raise WorkerFailure("standard input is not the state of a run; `atoll export` makes one")
     spec = run_pb2.RunSpec.FromString(exactly(size))
     count, = struct.unpack("<Q", exactly(8))
     return spec, np.frombuffer(exactly(4 * count), "<f4").astype(np.float32)
@@ -71,10 +72,11 @@ def load_tokenizer_unchanged(folder: str, output: str) -> None:
     """The tokenizer's files as they are; nothing that this library would write in another way."""
     load_tokenizer(folder)  # one that cannot be read is no use to who gets the folder
     for name in sorted(os.listdir(folder)):
-        known = name.startswith(("tokenizer", "vocab", "merges", "special_tokens", "added_tokens",
-                                 "chat_template"))
-        if known and os.path.isfile(os.path.join(folder, name)):
+        if belongs_to_tokenizer(name) and os.path.isfile(os.path.join(folder, name)):
             shutil.copy(os.path.join(folder, name), os.path.join(output, name))
+    templates = os.path.join(folder, MORE_TEMPLATES)
+    if os.path.isdir(templates):
+        shutil.copytree(templates, os.path.join(output, MORE_TEMPLATES), dirs_exist_ok=True)
 
 
 def through_atoll(program: str, dir_: str, output: str, options: List[str]) -> int:

@@ -2,14 +2,26 @@
 
 import inspect
 import logging
+import os
 import sys
 import warnings
 from typing import Any, List
 
 from atoll.v1 import run_pb2
 from atoll_worker.failure import WorkerFailure
+from atoll_worker.huggingface.checkpoint import (check_adapters, check_tied_head, digest_of, load,
+                                                 read_errors, short)
 from atoll_worker.huggingface.folder import ModelFolder
 from atoll_worker.huggingface.needs import need
+
+
+# Words apart and together, white space of each kind, digits, accents in both normal forms, and
+# scripts and signs that few vocabularies have whole.
+PROBES = (
+    "Hello world", "Hello  world\n\n\tindented,  twice. ", " a b  c   d", "x=1234567.89; // it's",
+    "caf\u00e9 cafe\u0301 \ufb01ne", "\u4f60\u597d\uff0c\u4e16\u754c",
+    "\u043f\u0440\u0438\u0432\u0435\u0442",
+    "\u05e9\u05dc\u05d5\u05dd", "\U0001f469\u200d\U0001f680 \u2192 \u221e")
 
 
 def quiet() -> None:
@@ -24,15 +36,34 @@ def load_tokenizer(folder: str) -> Any:
         tokenizer = need("transformers").AutoTokenizer.from_pretrained(
             folder, local_files_only=True, use_fast=True)
     except (OSError, ValueError, KeyError) as error:
-        raise WorkerFailure(f"the tokenizer of '{folder}': {_short(error)}") from error
+        raise WorkerFailure(f"the tokenizer of '{folder}': {short(error)}") from error
     if not tokenizer.is_fast:
         raise WorkerFailure(f"the tokenizer of '{folder}' has no fast form (tokenizer.json)")
+    _check_tokenizer(tokenizer, folder)
     tokenizer.model_max_length = 1 << 60  # rows are cut here; a document may be longer
     return tokenizer
 
 
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+def _check_tokenizer(tokenizer: Any, folder: str) -> None:
+    """WorkerFailure: this transformers makes other ids than the tokenizer's own file says. Some
+    versions build a tokenizer anew by the name of its class, and lose spaces for instance."""
+    path = os.path.join(folder, "tokenizer.json")
+    if not os.path.isfile(path):
+        return
+    library = need("tokenizers")
+    own = library.Tokenizer.from_file(path)
+    own.no_truncation()
+    own.no_padding()
+    for text in PROBES:
+        here = tokenizer(text, add_special_tokens=False)["input_ids"]
+        there = own.encode(text, add_special_tokens=False).ids
+        if here != there:
+            raise WorkerFailure(
+                f"the tokenizer of '{folder}': transformers {need('transformers').__version__} "
+                f"makes {here} of {text!r}, and tokenizers {library.__version__} {there} with the "
+                "same tokenizer.json; take another version of transformers, or set "
+                "\"tokenizer_class\": \"PreTrainedTokenizerFast\" in tokenizer_config.json, which "
+                "takes the file as it is")
 
 
 def _need_bitsandbytes() -> None:
@@ -61,7 +92,7 @@ def quantiser(folder: ModelFolder, spec: run_pb2.RunSpec, dtype: Any) -> Any:
     if bits != 4:
         raise WorkerFailure(f"[model] base_bits is {bits}; this worker knows 4")
     if not folder.is_adapter and spec.model.lora_rank == 0:
-        raise WorkerFailure("[model] base_bits is of a base beneath adapters; set lora_rank")
+        raise WorkerFailure("[model] base_bits is for the base beneath adapters; set lora_rank")
     if not folder.has_weights:
         raise WorkerFailure(f"[model] base_bits = 4: '{folder.base}' has no weights to quantise")
     _need_bitsandbytes()
@@ -87,14 +118,32 @@ def _read_base(folder: ModelFolder, dtype: Any, seed: int, quantised: Any = None
     named = {"dtype" if (major, minor) >= (4, 56) else "torch_dtype": dtype}
     if quantised is not None:
         named.update(quantization_config=quantised, device_map={"": device})
+    if folder.has_weights:
+        model = load(auto, folder.base, **named)
+        check_tied_head(model, folder.weights(), folder.base)
+        return model
     try:
-        if folder.has_weights:
-            return auto.from_pretrained(folder.base, local_files_only=True, **named)
         config = transformers.AutoConfig.from_pretrained(folder.base, local_files_only=True)
         torch.manual_seed(seed)
         return auto.from_config(config, **named)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise WorkerFailure(f"[model] path '{folder.base}': {_short(error)}") from error
+    except read_errors() as error:
+        raise WorkerFailure(f"[model] path '{folder.base}': {short(error)}") from error
+
+
+def frozen_dtype(precision: str) -> Any:
+    """Of a base beneath adapters: that of the run's matrix products."""
+    torch = need("torch")
+    return torch.bfloat16 if precision == "bf16" else torch.float32
+
+
+def base_digest(folder: ModelFolder, precision: str, seed: int, model: Any = None) -> bytes:
+    """Of the base beneath adapters, of which `model` has the frozen parameters. None: of a base
+    that a run of this precision reads; one of 4 bits is known by what it was before."""
+    if model is None:
+        quiet()
+        model = _read_base(folder, frozen_dtype(precision), seed)
+        return digest_of(model.named_parameters())
+    return digest_of((name, one) for name, one in model.named_parameters() if not one.requires_grad)
 
 
 def _with_adapters(model: Any, folder: ModelFolder, spec: run_pb2.ModelSpec) -> Any:
@@ -102,6 +151,7 @@ def _with_adapters(model: Any, folder: ModelFolder, spec: run_pb2.ModelSpec) -> 
     try:
         if folder.is_adapter:
             model = peft.PeftModel.from_pretrained(model, folder.path, is_trainable=True)
+            check_adapters(model, folder.path)
             told = next(iter(model.peft_config.values()))
             if spec.lora_rank and spec.lora_rank != getattr(told, "r", None):
                 raise WorkerFailure(f"the adapters of '{folder.path}' have rank "
@@ -114,8 +164,8 @@ def _with_adapters(model: Any, folder: ModelFolder, spec: run_pb2.ModelSpec) -> 
         return peft.get_peft_model(model, peft.LoraConfig(
             task_type="CAUSAL_LM", r=spec.lora_rank, lora_alpha=spec.lora_alpha,
             lora_dropout=0.0, target_modules=targets))
-    except (ValueError, KeyError, TypeError) as error:
-        raise WorkerFailure(f"adapters: {_short(error)} ([model] lora_targets)") from error
+    except (TypeError, *read_errors()) as error:
+        raise WorkerFailure(f"adapters: {short(error)} ([model] lora_targets)") from error
 
 
 def build(folder: ModelFolder, spec: run_pb2.RunSpec, device: str = "cpu",
@@ -125,7 +175,7 @@ def build(folder: ModelFolder, spec: run_pb2.RunSpec, device: str = "cpu",
     quiet()
     torch = need("torch")
     adapters = folder.is_adapter or spec.model.lora_rank > 0
-    frozen = torch.bfloat16 if spec.inner.precision == "bf16" else torch.float32
+    frozen = frozen_dtype(spec.inner.precision)
     quantised = quantiser(folder, spec, frozen) if quantise else None
     model = _read_base(folder, frozen if adapters else torch.float32, spec.seed, quantised, device)
     model.config.use_cache = False

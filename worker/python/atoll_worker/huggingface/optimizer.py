@@ -51,7 +51,7 @@ class InnerOptimizer:
     def _muon(self, named: Named, fused: bool) -> List[Any]:
         torch = self._torch
         if not hasattr(torch.optim, "Muon"):
-            raise WorkerFailure("[inner] optimizer 'muon' needs PyTorch 2.9 or newer, and here is "
+            raise WorkerFailure("[inner] optimizer 'muon' needs PyTorch 2.9 or newer, and this is "
                                 f"{torch.__version__}; take 'adamw'")
         muons = [one for name, one in named if is_muons(name, one)]
         others = [one for name, one in named if not is_muons(name, one)]

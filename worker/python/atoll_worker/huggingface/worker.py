@@ -12,9 +12,10 @@ import numpy as np
 from atoll.v1 import run_pb2
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.batches import IGNORED, chosen, collate, parts
-from atoll_worker.huggingface.data import Corpus, Row, Rows, open_corpus
+from atoll_worker.huggingface.data import Corpus, Reading, Row, Rows, open_corpus
 from atoll_worker.huggingface.folder import ModelFolder
-from atoll_worker.huggingface.model import build, load_tokenizer, trained, vocabulary_of
+from atoll_worker.huggingface.model import (base_digest, build, load_tokenizer, trained,
+                                            vocabulary_of)
 from atoll_worker.huggingface.needs import need
 from atoll_worker.huggingface.optimizer import InnerOptimizer
 from atoll_worker.huggingface.team import Group, Team, Watched, devices_of
@@ -137,13 +138,14 @@ class Training:
         need("torch").set_num_threads(run.threads or 1)
         self.tokenizer = load_tokenizer(folder.tokenizer_folder())
         context = run.spec.model.context
-        self.corpus = open_corpus(run.spec.data, run.data_path, self.tokenizer, context)
+        how = Reading(run.spec.data, self.tokenizer, context, folder.vocabulary(),
+                      folder.tokenizer_digests())
+        self.corpus = open_corpus(how, run.data_path)
         self.common: Rows = self.corpus.held_out
         if run.private and run.validation_path:
-            self.common = open_corpus(run.spec.data, run.validation_path, self.tokenizer, context,
-                                      1.0).held_out
+            self.common = open_corpus(how, run.validation_path, 1.0).held_out
         if len(self.corpus.train) == 0:
-            raise WorkerFailure(f"data '{run.data_path}' has not one row of [model] context = "
+            raise WorkerFailure(f"data: {run.data_path} has not one row of [model] context = "
                                 f"{context} tokens and the one after it to train on")
         devices = [device_of(one) for one in devices_of(device)]
         if len(devices) > max(1, run.spec.inner.batch):
@@ -165,7 +167,7 @@ class Training:
                                                 self.common))
         vocabulary = vocabulary_of(self.computing.model)
         if largest >= vocabulary:
-            raise WorkerFailure(f"data '{self._run.data_path}' has token ids up to {largest}; the "
+            raise WorkerFailure(f"data: {self._run.data_path} has token ids up to {largest}; the "
                                 f"model has {vocabulary} ids")
 
     def evaluated_rows(self) -> int:
@@ -211,7 +213,8 @@ def _digest(run: Run, folder: ModelFolder, training: Training) -> bytes:
     _compare(f"config.json of '{folder.base}'", config, spec.model.file_digest)
     base = b""
     if training.computing.frozen:
-        base = folder.base_digest()
+        model = None if spec.model.base_bits else training.computing.model
+        base = base_digest(folder, spec.inner.precision, spec.seed, model)
         say(f"the base of the adapters has SHA-256 {base.hex()}")
         _compare(f"the base '{folder.base}'", base, spec.model.base_digest)
         if run.private and not spec.model.base_digest:
@@ -228,6 +231,8 @@ def serve(run: Run, device: str) -> None:
     folder = ModelFolder(run.spec.model.file)
     training = Training(run, folder, device)
     digest = _digest(run, folder, training)
+    if not folder.has_weights:
+        say(f"'{folder.base}' has no weights: the model begins with random ones")
     for note in training.corpus.notes:
         say(note)
     if training.goes_on:

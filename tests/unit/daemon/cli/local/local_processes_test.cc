@@ -104,6 +104,30 @@ TEST_F(LocalProcessesTest, APidFileOfAnotherProgramIsNotBelieved) {
   EXPECT_FALSE(processes.running(0));
 }
 
+// Broken: a run of some weeks fills the disk with its logs.
+TEST_F(LocalProcessesTest, ALogThatIsTooLongIsMovedAside) {
+  const std::string dir = ::testing::TempDir() + "/trim-log";
+  std::filesystem::create_directories(dir);
+  const std::string path = dir + "/log.txt";
+  std::ofstream log(path, std::ios::app);
+  log << "one" << std::flush;
+  TrimLog(path, 3);
+  EXPECT_FALSE(std::filesystem::exists(path + ".1"));
+  log << "two" << std::flush;
+  TrimLog(path, 3);
+  log << "three" << std::flush;  // into the same file, from its beginning
+  const auto read = [](const std::string& file) {
+    std::ifstream stream(file);
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  };
+  EXPECT_EQ(read(path), "three");
+  EXPECT_EQ(read(path + ".1"), "onetwo");
+  TrimLog(path, 3);
+  EXPECT_EQ(read(path), "");
+  EXPECT_EQ(read(path + ".1"), "three");
+  std::filesystem::remove_all(dir);
+}
+
 TEST_F(LocalProcessesTest, AMissingProgramIsAnError) {
   // Broken: a build without atolld would look like a peer that died at once.
   layout_.processes.push_back({"peer-0", "peer", 0, dir_, "", {"/none/such"}});

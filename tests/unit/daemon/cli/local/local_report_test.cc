@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
@@ -44,11 +45,12 @@ TEST(LocalReportTest, JsonHasTheKeysThatScriptsRelyOn) {
   const auto json = nlohmann::ordered_json::parse(ReportJson(report));
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ElementsAre("run_id", "rounds", "peers_started", "initial_val_loss",
-                                "final_val_loss", "tokens", "wall_seconds", "compute_utilization",
-                                "least_busy", "parameters", "inner_steps", "codec",
-                                "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round",
-                                "gradient_noise_scale", "state_digest", "peers"));
+  EXPECT_THAT(
+      keys, ElementsAre("run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss",
+                        "loss_unit", "tokens", "wall_seconds", "compute_utilization", "least_busy",
+                        "parameters", "inner_steps", "codec", "bytes_sent_per_peer_per_round",
+                        "fp32_bytes_per_peer_per_round", "gradient_noise_scale", "state_digest",
+                        "peers"));
   keys.clear();
   for (const auto& [key, value] : json["peers"][0].items()) keys.push_back(key);
   EXPECT_THAT(keys, ElementsAre("id", "pid", "rounds_contributed", "tokens", "version",
@@ -76,7 +78,32 @@ TEST(LocalReportTest, WhatIsUnknownIsNull) {
   EXPECT_TRUE(json["final_val_loss"].is_null());
   EXPECT_TRUE(json["gradient_noise_scale"].is_null());
   EXPECT_TRUE(json["least_busy"].is_null());
+  EXPECT_TRUE(json["compute_utilization"].is_null());
+  EXPECT_TRUE(json["bytes_sent_per_peer_per_round"].is_null());
   EXPECT_TRUE(json["peers"][0]["exit"].is_null());
+}
+
+TEST(LocalReportTest, NothingEvaluatedIsNoLossAndNaNIsOne) {
+  // Broken: a run without held-out data would report a loss of 0, and one that diverged nothing.
+  v1::RunStatus status = StatusAt(1, 2, 20);
+  for (const uint64_t version : {0, 2}) AddEvaluation(&status, version, 0);
+  for (v1::EvaluationRecord& one : *status.mutable_evaluations()) one.set_tokens(0);
+  RunHistory nothing;
+  nothing.Take(status, 20);
+  const LocalReport unknown = MakeLocalReport(nothing, {});
+  EXPECT_EQ(unknown.initial_val_loss, std::nullopt);
+  EXPECT_EQ(unknown.final_val_loss, std::nullopt);
+  EXPECT_TRUE(LossChart(nothing).series[1].points.empty());
+  EXPECT_THAT(absl::StrJoin(ReportTable(unknown), "\n"), HasSubstr("not evaluated"));
+
+  status.clear_evaluations();
+  AddEvaluation(&status, 2, -std::nan(""));
+  RunHistory diverged;
+  diverged.Take(status, 20);
+  const LocalReport report = MakeLocalReport(diverged, {});
+  EXPECT_EQ(nlohmann::json::parse(ReportJson(report))["final_val_loss"], "NaN");
+  EXPECT_THAT(absl::StrJoin(ReportTable(report), "\n"),
+              HasSubstr("validation loss after   NaN nats a byte"));
 }
 
 TEST(LocalReportTest, AllReduceBytesIsTheKnownFormula) {

@@ -106,7 +106,7 @@ TEST_F(SampleReaderTest, PatternsNameSourcesAndRareLabelsJoin) {
   for (const TextAndLabel& one : Read()) labels.push_back(one.second);
   EXPECT_THAT(labels, ElementsAre("X", "other", "X", "other", "other", "X"));
   settings_.label_pattern = "[a-z";
-  EXPECT_THAT(Fault(), HasSubstr("[partition] label_pattern: '[a-z' is no regular expression"));
+  EXPECT_THAT(Fault(), HasSubstr("[partition] label_pattern: '[a-z' is not a regular expression"));
   settings_.label_pattern = "(a)(b)";
   EXPECT_THAT(Fault(), HasSubstr("has 2 groups"));
 }
@@ -142,7 +142,7 @@ TEST_F(SampleReaderTest, LinesOfJsonHaveNestedLabels) {
   Write("data.jsonl", "{\"text\":\"x\"}\n{\"body\":\"y\"}\n");
   EXPECT_THAT(Fault(), HasSubstr("data.jsonl:2: has no text under 'text'"));
   Write("data.jsonl", "{\"text\":\n");
-  EXPECT_THAT(Fault(), HasSubstr("data.jsonl:1: is no line of JSON"));
+  EXPECT_THAT(Fault(), HasSubstr("data.jsonl:1: is not a line of JSON"));
 }
 
 TEST_F(SampleReaderTest, ArraysAreRowsWithNumbers) {
@@ -163,7 +163,7 @@ TEST_F(SampleReaderTest, ArraysAreRowsWithNumbers) {
   Write("set/labels.npy", NpyHeaderText("<i4", {3}) + std::string(11, '\0'));
   EXPECT_THAT(Fault(), HasSubstr("its shape needs 12 bytes, and there are 11"));
   Write("set/labels.npy", "no array");
-  EXPECT_THAT(Fault(), HasSubstr("it is no .npy file"));
+  EXPECT_THAT(Fault(), HasSubstr("it is not a .npy file"));
 }
 
 TEST_F(SampleReaderTest, NothingIsNoDataSet) {
@@ -183,6 +183,29 @@ TEST(NpyFileTest, HeaderIsNumPys) {
   const absl::StatusOr<NpyHeader> read = ReadNpyHeader(header + std::string(3 * 28 * 28 * 4, 'x'));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->row_bytes(), 28u * 28u * 4u);
+}
+
+// Would break: a misspelt label deals everything as one label, and nobody hears of it.
+TEST_F(SampleReaderTest, ALabelThatNoRecordHasIsRefusedByName) {
+  settings_.path = directory_.File("data.jsonl");
+  settings_.label = "lable";
+  Write("data.jsonl",
+        "{\"text\": \"one\", \"label\": \"a\"}\n{\"text\": \"two\", \"label\": \"b\"}\n");
+  for (const char* unlabelled : {"keep", "leave_out"}) {
+    settings_.unlabelled = unlabelled;
+    const absl::Status refused = ReadSamples(files_, settings_).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(
+        std::string(refused.message()),
+        HasSubstr("none of its 2 records has the field 'lable' that [partition] label names; "
+                  "did you mean 'label'?"));
+  }
+  settings_.label = "label";
+  settings_.unlabelled = "keep";
+  Write("data.jsonl", "{\"text\": \"one\", \"label\": \"a\"}\n{\"text\": \"two\"}\n");
+  const absl::StatusOr<SampleSet> set = ReadSamples(files_, settings_);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->unlabelled, 1u) << "it is told, and counts as none";
 }
 
 }  // namespace

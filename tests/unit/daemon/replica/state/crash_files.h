@@ -1,5 +1,5 @@
-// Files that die after a given number of changes: every later call fails, as for a process that is
-// gone.
+// Files that die after a given number of changes: every later call fails, as if the process were
+// dead.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace atolld {
 
 class CrashFiles final : public Files {
  public:
-  // The change number `allowed` (from 0) fails and all after it; if it is an append and `torn`,
-  // half of it is made.
+  // Change number `allowed` (from 0) and all later ones fail; if that change is an append and
+  // `torn`, half of it is made.
   CrashFiles(Files& inner, uint64_t allowed, bool torn)
       : inner_(inner), allowed_(allowed), torn_(torn) {}
 

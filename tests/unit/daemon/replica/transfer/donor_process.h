@@ -1,4 +1,4 @@
-// A process of a test that gives from its disk, honestly or not.
+// A process of a test that serves from its disk, honestly or not.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace atolld {
 
-// Passes a donor's frames on, changed as a test likes; no value: the frame is swallowed.
+// Changes a donor's frames as a test wants; nullopt swallows the frame.
 using Tamper = std::function<std::optional<Frame>(Frame)>;
 
 class TamperCall final : public ForwardingCall {
@@ -30,7 +30,7 @@ class TamperCall final : public ForwardingCall {
   const Tamper tamper_;
 };
 
-// A process that gives from "/r" and listens at "NAME:1".
+// A process that serves from "/r" and listens at "NAME:1".
 struct DonorProcess {
   DonorProcess(Env env, const std::string& name, Tamper tamper, DonorSettings settings)
       : donor(env, "/r", "test-run", settings) {

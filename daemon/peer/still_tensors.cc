@@ -1,0 +1,52 @@
+#include "daemon/peer/still_tensors.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compression/base/words.h"
+
+namespace atolld {
+namespace {
+
+constexpr size_t kMostNamed = 8;
+
+size_t SizeOf(const v1::Tensor& tensor) {
+  size_t size = 1;
+  for (const uint64_t side : tensor.shape()) size *= side;
+  return size;
+}
+
+}  // namespace
+
+std::string StillTensors::Look(const v1::Manifest& manifest, absl::Span<const float> update) {
+  if (!watches() || update.size() != manifest.elements()) return "";
+  ++looks_;
+  for (int i = 0; i < manifest.tensors_size(); ++i) {
+    const v1::Tensor& tensor = manifest.tensors(i);
+    const absl::Span<const float> values = update.subspan(tensor.offset(), SizeOf(tensor));
+    const bool moves =
+        std::any_of(values.begin(), values.end(), [](float value) { return value != 0; });
+    if (moves) moved_.insert(i);
+  }
+  const auto tensors = static_cast<size_t>(manifest.tensors_size());
+  if (moved_.empty() && looks_ == 1) {
+    return absl::StrCat("the update has length 0: none of the model's ", Counted(tensors, "tensor"),
+                        " has moved; does its optimiser step a copy of the parameters?");
+  }
+  if (looks_ < kLooks || moved_.size() == tensors) return "";
+  std::vector<std::string> still;
+  for (int i = 0; i < manifest.tensors_size(); ++i) {
+    if (moved_.count(i) == 0) still.push_back(manifest.tensors(i).name());
+  }
+  const size_t count = still.size();
+  const size_t unnamed = count - std::min(count, kMostNamed);
+  still.resize(count - unnamed);
+  return absl::StrCat(count, " of ", Counted(tensors, "tensor"), " did not move in ", kLooks,
+                      " rounds of training: ", absl::StrJoin(still, ", "),
+                      unnamed == 0 ? "" : absl::StrCat(" and ", unnamed, " more"));
+}
+
+}  // namespace atolld

@@ -1,0 +1,35 @@
+// StillTensors: finds the model's tensors that training does not change, and reports them once, by
+// name.
+//
+// A worker trains without an error even if its optimiser steps a copy of the parameters, or if it
+// has frozen some of them; the run then learns nothing, or less than its owner thinks. Pure. Used
+// by one thread at a time.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "absl/types/span.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+class StillTensors {
+ public:
+  // The number of updates that are examined. One update is not enough, because a tensor may not
+  // move in it, for example at the beginning of a warm-up.
+  static constexpr int kLooks = 3;
+
+  // Examines a trained update, which must have all of the manifest's values. At the first update,
+  // returns a message if no value has moved. At the last one, returns a message with the names of
+  // the tensors that have moved in no update. Otherwise returns "".
+  std::string Look(const v1::Manifest& manifest, absl::Span<const float> update);
+
+  bool watches() const { return looks_ < kLooks; }
+
+ private:
+  int looks_ = 0;
+  std::set<int> moved_;  // The indices in the manifest of the tensors that have moved.
+};
+
+}  // namespace atolld

@@ -1,0 +1,28 @@
+// ClipLiar: a peer's transport that falsifies what the peer says about the length of its update:
+// that it was told to keep to a huge length, and that far more, or far fewer, of its parties kept
+// within it than did.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/env/env.h"
+
+namespace atolld {
+
+class ClipLiar final : public Transport {
+ public:
+  explicit ClipLiar(Transport& under) : under_(under) {}  // `under` must outlive this object.
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor acceptor) override {
+    return under_.Listen(address, std::move(acceptor));
+  }
+  std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
+                             absl::Duration deadline) override;
+
+ private:
+  Transport& under_;
+};
+
+}  // namespace atolld
