@@ -34,6 +34,7 @@
 #include "daemon/config/party_rules.h"
 #include "daemon/config/peer_path.h"
 #include "daemon/config/privacy_rules.h"
+#include "daemon/config/run_record.h"
 #include "daemon/config/store_rules.h"
 #include "daemon/config/toml_value.h"
 #include "daemon/env/network.h"
@@ -346,11 +347,6 @@ absl::Status CheckInner(const Config& c, const ConfigPlaces& places) {
                                c.inner.accumulation, " does not"));
   }
   if (c.inner.cooldown_steps == 0) return absl::OkStatus();
-  if (c.inner.schedule != "wsd") {
-    return Broken(places, {{"inner", "cooldown_steps"}, {"inner", "schedule"}},
-                  absl::StrCat("[inner] cooldown_steps is for schedule 'wsd' alone, not '",
-                               c.inner.schedule, "'"));
-  }
   const uint64_t end = MakeRunSpec(c).inner().decay_steps();
   if (c.inner.cooldown_steps + c.inner.warmup_steps <= end) return absl::OkStatus();
   return Broken(
@@ -489,6 +485,13 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckModelKind(config, use, places, folder));
   RETURN_IF_ERROR(CheckModel(config, use, places));
   RETURN_IF_ERROR(CheckModelFiles(config, use, places, folder));
+  const MisplacedKey misplaced = FindMisplacedKey(config);
+  if (!misplaced.what.empty()) {
+    return Broken(places,
+                  {{misplaced.section, misplaced.key},
+                   {misplaced.other_section, misplaced.other_key}},
+                  misplaced.what);
+  }
   // Before the quorum and what else a mode needs are looked at for themselves.
   const ModeFault mode = ModeFaultOf(config);
   if (!mode.what.empty()) {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/base/casts.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,8 +17,8 @@
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/data_config.h"
+#include "daemon/config/run_record.h"
 #include "membership/history/header.h"
-#include "optimizer/outer_rule.h"
 
 namespace atolld {
 namespace {
@@ -98,68 +97,46 @@ std::string ForeignDataKind(const RunConfig& config) {
   return config.model.kind == kExternalKind ? "external" : "arrays";
 }
 
-uint32_t FloatBits(double value) { return absl::bit_cast<uint32_t>(static_cast<float>(value)); }
-
 void SetData(const RunConfig& config, v1::DataSpec* data) {
   data->set_kind(config.model.kind == kStubKind ? "none"
                  : IsForeign(config.model.kind) ? ForeignDataKind(config)
                  : IsChat(config.data)          ? "chat"
                                                 : config.data.kind);
-  data->set_validation_fraction(config.data.validation_fraction);
   if (config.data.tokenizer != kByteTokenizer) {
     data->set_tokenizer(config.data.tokenizer == kCharTokenizer ? kCharTokenizer : "file");
   }
-  data->set_private_(config.data.is_private);
   data->set_common_validation(config.data.is_private && !config.data.validation.empty());
-  data->set_field(config.data.field);
   data->set_width(BytesOfWidth(config.data.width));
-  data->set_chat_template(config.data.chat_template);
-  if (config.data.packing != "none") data->set_packing(config.data.packing);
-  if (config.data.loss_on != "completions") data->set_loss_on(config.data.loss_on);
-  data->set_end_of_text(config.data.end_of_text);
-  if (config.data.on_bad_line != "stop") data->set_on_bad_line(config.data.on_bad_line);
   const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(config.data);
   if (!sources.ok() || sources->size() < 2) return;
   for (const DataSource& source : *sources) data->add_weights(source.weight);
 }
 
-// A default of earlier releases stays unset, so that such a run keeps its digest.
-void SetYoungerFields(const InnerConfig& config, v1::InnerSpec* inner) {
-  if (config.schedule != "cosine") inner->set_schedule(config.schedule);
-  if (config.schedule == "wsd") {
-    inner->set_cooldown_steps(config.cooldown_steps != 0
-                                  ? config.cooldown_steps
-                                  : std::max<uint64_t>(1, inner->decay_steps() / 5));
-  }
-  if (config.precision != "fp32") inner->set_precision(config.precision);
-  if (config.accumulation != 1) inner->set_accumulation(config.accumulation);
-  inner->set_checkpointing(config.checkpointing);
-  if (config.optimizer == "muon") inner->set_muon_momentum(config.muon_momentum);
-  inner->set_proximal(config.proximal);
-  inner->set_control_variates(config.control_variates);
-  inner->set_epochs(config.epochs);
+void SetSchedule(const RunConfig& config, v1::InnerSpec* inner) {
+  // The whole run, unless it is so short that it ends within the warm-up: then the cosine has
+  // nothing to do.
+  inner->set_decay_steps(
+      config.inner.decay_steps != 0
+          ? config.inner.decay_steps
+          : std::max(config.run.rounds * config.inner.steps, config.inner.warmup_steps + 1));
+  if (config.inner.schedule != "wsd") return;
+  inner->set_cooldown_steps(config.inner.cooldown_steps != 0
+                                ? config.inner.cooldown_steps
+                                : std::max<uint64_t>(1, inner->decay_steps() / 5));
 }
 
-void SetOuter(const RunConfig& config, v1::OuterSpec* outer) {
-  outer->set_rule(config.outer.rule);
-  outer->set_learning_rate_bits(FloatBits(config.outer.learning_rate));
-  outer->set_momentum_bits(FloatBits(config.outer.momentum));
-  const bool adaptive = IsAdaptive(config.outer.rule);
-  if (adaptive) outer->set_adaptivity_bits(FloatBits(config.outer.adaptivity));
-  if (adaptive && config.outer.rule != "adagrad") {
-    outer->set_beta2_bits(FloatBits(config.outer.beta2));
+void SetCodecs(const RunConfig& config, v1::ExchangeSpec* exchange) {
+  const std::string& codec = config.exchange.codec;
+  exchange->set_codec(std::string(absl::StripSuffix(codec, "+zstd")));
+  exchange->set_zstd(absl::EndsWith(codec, "+zstd"));
+  // A run whose levels have one codec is the same run however that is said.
+  const std::string& upper = config.exchange.upper_codec;
+  if (!upper.empty() && upper != codec) {
+    exchange->set_upper_codec(std::string(absl::StripSuffix(upper, "+zstd")));
+    exchange->set_upper_zstd(absl::EndsWith(upper, "+zstd"));
   }
-  if (config.outer.rule == "delayed_nesterov") outer->set_buffer(config.outer.buffer);
-}
-
-void SetFederation(const FederationConfig& config, v1::RunSpec* spec) {
-  v1::FederationSpec federation;
-  if (config.participation != 1) federation.set_participation_bits(FloatBits(config.participation));
-  if (config.drop != 0) federation.set_drop_bits(FloatBits(config.drop));
-  if (config.weights != "tokens") federation.set_weights(config.weights);
-  if (config.weights == "loss") federation.set_fairness_bits(FloatBits(config.fairness));
-  federation.set_normalised(config.normalised);
-  if (federation.ByteSizeLong() != 0) *spec->mutable_federation() = federation;
+  exchange->set_slow_codec(std::string(absl::StripSuffix(config.exchange.slow_codec, "+zstd")));
+  exchange->set_stochastic_rounding(config.exchange.rounding == "stochastic");
 }
 
 // Returns [privacy] roster, or for 0 its default: more than half of the peers that are drawn for a
@@ -168,43 +145,6 @@ void SetFederation(const FederationConfig& config, v1::RunSpec* spec) {
 uint32_t MaskRosterOf(const RunConfig& config) {
   if (config.privacy.roster != 0) return config.privacy.roster;
   return std::max<uint32_t>(3, DrawnPeers(config) / 2 + 1);
-}
-
-void SetPrivacy(const RunConfig& config, v1::RunSpec* spec) {
-  v1::PrivacySpec privacy;
-  if (config.privacy.clip != 0) {
-    privacy.set_clip_bits(FloatBits(config.privacy.clip));
-    privacy.set_noise_bits(FloatBits(config.privacy.noise));
-    privacy.set_quantile_bits(FloatBits(config.privacy.quantile));
-    privacy.set_place(config.privacy.place);
-    privacy.set_parties(config.privacy.parties);
-    privacy.set_sampling_bits(FloatBits(config.privacy.sampling));
-    privacy.set_delta(config.privacy.delta);
-    privacy.set_epsilon(config.privacy.epsilon);
-  }
-  if (config.privacy.masked) {
-    privacy.set_masked(true);
-    privacy.set_threshold(config.privacy.threshold);
-    privacy.set_roster(MaskRosterOf(config));
-    privacy.set_closed(config.privacy.closed);
-  }
-  if (privacy.ByteSizeLong() != 0) *spec->mutable_privacy() = privacy;
-}
-
-void SetMode(const ModeConfig& config, v1::RunSpec* spec) {
-  // "auto" is another by the time that a run is made (mode_resolution.h).
-  if (config.kind == "sync" || config.kind == "auto") return;
-  v1::ModeSpec* const mode = spec->mutable_mode();
-  mode->set_kind(config.kind);
-  if (config.kind == "streaming") {
-    mode->set_fragments(config.fragments);
-    mode->set_overlap_steps(config.overlap);
-    mode->set_merge_bits(FloatBits(config.merge));
-  }
-  mode->set_gap_penalty(config.gap_penalty);
-  if (config.momentum_clip != 0) mode->set_momentum_clip_bits(FloatBits(config.momentum_clip));
-  if (config.age_decay != 0) mode->set_age_decay_bits(FloatBits(config.age_decay));
-  mode->set_age_cutoff(config.age_cutoff);
 }
 
 constexpr size_t kReadBytes = size_t{1} << 20;
@@ -330,72 +270,18 @@ uint32_t DrawnPeers(const RunConfig& config) {
 
 v1::RunSpec MakeRunSpec(const RunConfig& config) {
   v1::RunSpec spec;
-  spec.set_run_id(config.run.id);
+  WriteRecord(config, &spec);
   spec.set_numerics(kNumerics);
-  spec.set_seed(config.run.seed);
-  spec.set_rounds(config.run.rounds);
-
   *spec.mutable_model() = MakeModelSpec(config.model);
   for (const std::string& pattern : SplitNames(config.model.local)) {
     spec.mutable_model()->add_local(pattern);
   }
-  SetFederation(config.federation, &spec);
-  SetPrivacy(config, &spec);
-  SetMode(config.mode, &spec);
-
   SetData(config, spec.mutable_data());
-
-  v1::InnerSpec* inner = spec.mutable_inner();
-  inner->set_optimizer(config.inner.optimizer);
-  inner->set_steps(config.inner.steps);
-  inner->set_batch(config.inner.batch);
-  inner->set_learning_rate(config.inner.learning_rate);
-  inner->set_min_learning_rate(config.inner.min_learning_rate);
-  inner->set_warmup_steps(config.inner.warmup_steps);
-  // The whole run, unless it is so short that it ends within the warm-up: then the cosine has
-  // nothing to do.
-  inner->set_decay_steps(
-      config.inner.decay_steps != 0
-          ? config.inner.decay_steps
-          : std::max(config.run.rounds * config.inner.steps, config.inner.warmup_steps + 1));
-  inner->set_beta1(config.inner.beta1);
-  inner->set_beta2(config.inner.beta2);
-  inner->set_weight_decay(config.inner.weight_decay);
-  inner->set_gradient_clip(config.inner.gradient_clip);
-  inner->set_step_microseconds(
-      static_cast<uint64_t>(absl::ToInt64Microseconds(config.inner.step_time)));
-  SetYoungerFields(config.inner, inner);
-
-  SetOuter(config, spec.mutable_outer());
-
-  v1::ExchangeSpec* exchange = spec.mutable_exchange();
-  exchange->set_codec(std::string(absl::StripSuffix(config.exchange.codec, "+zstd")));
-  exchange->set_zstd(absl::EndsWith(config.exchange.codec, "+zstd"));
-  // A run whose levels have one codec is the same run however that is said.
-  const std::string& upper = config.exchange.upper_codec;
-  if (!upper.empty() && upper != config.exchange.codec) {
-    exchange->set_upper_codec(std::string(absl::StripSuffix(upper, "+zstd")));
-    exchange->set_upper_zstd(absl::EndsWith(upper, "+zstd"));
-  }
-  exchange->set_slow_codec(std::string(absl::StripSuffix(config.exchange.slow_codec, "+zstd")));
-  exchange->set_error_feedback(config.exchange.error_feedback);
-  exchange->set_chunk_elements(config.exchange.chunk_elements);
-  // Without feedback nothing decays, and a decay of 1 is what a run without the field has.
-  if (config.exchange.error_feedback && config.exchange.feedback_decay != 1) {
-    exchange->set_feedback_decay_bits(FloatBits(config.exchange.feedback_decay));
-  }
-  if (config.exchange.aggregation != "mean") {
-    exchange->set_aggregation(config.exchange.aggregation);
-    exchange->set_faulty(config.exchange.faulty);
-  }
-  if (config.exchange.clip != 0) exchange->set_clip_bits(FloatBits(config.exchange.clip));
-  if (config.exchange.audit_share != 0) {
-    exchange->set_audit_share_bits(FloatBits(config.exchange.audit_share));
-  }
-  exchange->set_stochastic_rounding(config.exchange.rounding == "stochastic");
-
-  spec.mutable_evaluation()->set_tokens(config.evaluation.tokens);
-  spec.mutable_evaluation()->set_every_rounds(config.evaluation.every_rounds);
+  SetSchedule(config, spec.mutable_inner());
+  SetCodecs(config, spec.mutable_exchange());
+  if (config.privacy.masked) spec.mutable_privacy()->set_roster(MaskRosterOf(config));
+  // "auto" is another kind by the time that a run is made (mode_resolution.h).
+  if (config.mode.kind == "auto") spec.clear_mode();
   return spec;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/config/data_fields.h"
 #include "daemon/config/decoder_keys.h"
+#include "daemon/config/federation_fields.h"
 #include "daemon/config/mode_fields.h"
 #include "daemon/config/store_rules.h"
 #include "daemon/config/worker_program.h"
@@ -24,34 +25,18 @@ constexpr Recorded kYes = Recorded::kYes;
 constexpr Recorded kNo = Recorded::kNo;
 constexpr Recorded kInPart = Recorded::kInPart;
 
-Text OneOf(std::string* at, std::vector<std::string> choices) {
-  return Text{at, TextForm::kOneOf, false, std::move(choices)};
-}
-
-// A key that has no default, and the uses that require it.
-ConfigField NeededBy(std::vector<ConfigUse> uses, ConfigField field) {
-  field.needed_by = std::move(uses);
-  return field;
-}
-
-// A key whose default follows from other keys, as `rule` says.
-ConfigField Follows(std::string rule, ConfigField field) {
-  field.follows = std::move(rule);
-  return field;
-}
-
 using Fields = std::vector<ConfigField>;
 
 Fields RunFields(Config& c) {
   return {
-      {"id", Text{&c.run.id, TextForm::kId, true}, kYes,
+      {"id", Text{&c.run.id, TextForm::kId, true}, As("run_id"),
        "the run's name; empty: made from the file's name and the time",
        "Set it to give the run a name of your own."},
-      {"rounds", WholeNumber{&c.run.rounds, 1, uint64_t{1} << 32}, kYes,
+      {"rounds", WholeNumber{&c.run.rounds, 1, uint64_t{1} << 32}, As("rounds"),
        "versions to commit before the run is sealed: one a round",
        "Raise it to train longer. The learning-rate schedule stretches with it, unless "
        "`[inner] decay_steps` says otherwise."},
-      {"seed", WholeNumber{&c.run.seed, 0, kLargest}, kYes,
+      {"seed", WholeNumber{&c.run.seed, 0, kLargest}, As("seed"),
        "seed of the initial parameters and of the order of the data",
        "Change it to repeat an experiment with another random start."},
       {"branch", Text{&c.run.branch, TextForm::kPath, true}, kInPart,
@@ -167,119 +152,13 @@ Fields DecoderFields(Config& c) {
   return fields;
 }
 
-Fields FederationFields(Config& c) {
-  FederationConfig& f = c.federation;
-  return {
-      {"participation", RealNumber{&f.participation, 0, 1, Bounds::kOpenBelow}, kYes,
-       "share of the peers that is drawn to train in a round",
-       "Lower it to imitate a federation in which a few parties are asked at a time."},
-      {"drop", RealNumber{&f.drop, 0, 1, Bounds::kOpenAbove}, kYes,
-       "probability that a peer's update is not sent in a round; the peer trains on with it",
-       "Raise it to see what lost updates do to the loss."},
-      {"weights", OneOf(&f.weights, {"tokens", "samples", "equal", "loss"}), kYes,
-       "what a peer's update counts by; 'loss': by its loss to the power of `fairness`",
-       "Take 'equal' where small parties are to count as much as large ones, 'loss' where the "
-       "parties with the highest loss are to count most (q-FedAvg)."},
-      {"fairness", RealNumber{&f.fairness, 0, 100, Bounds::kOpenBelow}, kYes,
-       "q of q-FedAvg; only with weights 'loss'", "Raise it for losses that lie closer together."},
-      {"normalised", Flag{&f.normalised}, kYes,
-       "whether updates are brought to the same number of inner steps first (FedNova)",
-       "Switch it on where peers do different numbers of steps a round."},
-  };
-}
-
-Fields PrivacyFields(Config& c) {
-  PrivacyConfig& p = c.privacy;
-  return {
-      {"clip", RealNumber{&p.clip, 0, 1e9}, kYes,
-       "length to which a party's update is scaled down; 0: no differential privacy",
-       "Set it near the median length of updates, which a trial run with `quantile = 0.5` finds. "
-       "See "
-       "privacy.md."},
-      {"noise", RealNumber{&p.noise, 0, 1e6}, kYes,
-       "standard deviation of the noise in the sum of a full round, in lengths of `clip`",
-       "Raise it for a smaller epsilon, at a higher loss."},
-      {"quantile", RealNumber{&p.quantile, 0, 1, Bounds::kOpenAbove}, kYes,
-       "share of the updates that `clip` is to leave as they are; 0: `clip` is fixed",
-       "Set it to 0.5 where the length of updates is not known beforehand."},
-      {"place", OneOf(&p.place, {"party", "mean"}), kYes,
-       "where the noise is added: by each party to its own update, or by reducers to the mean",
-       "'mean' is refused so far: an auditor could not tell the noise of a mean from a lie."},
-      Follows("`[run] peers` times `[federation] participation`, and times the parties of a round "
-              "that `[parties]` of the same file has; at least 1",
-              {"parties", WholeNumber{&p.parties, 0, 1000 * kMillion}, kYes,
-               "parties of a full round, whose noise together is `noise`",
-               "Set it where peers host different numbers of parties."}),
-      Follows("the share of its parties that a peer asks in a round (`[parties] a_round` of "
-              "`hosted`); 1 for peers that are one party",
-              {"sampling", RealNumber{&p.sampling, 0, 1}, kYes,
-               "largest share of a peer's parties in a round, as epsilon counts it",
-               "Set it where peers that host many parties have no `[parties]` in this file. A peer "
-               "that cannot keep it is refused."}),
-      {"delta", RealNumber{&p.delta, 0, 1, Bounds::kOpen}, kYes, "delta of the reported epsilon",
-       "Keep it well below one over the number of parties."},
-      {"epsilon", RealNumber{&p.epsilon, 0, 1e6}, kYes,
-       "the run ends before it spends more than this; 0: epsilon is only reported",
-       "Set it to the budget that was promised."},
-      {"masked", Flag{&p.masked}, kYes,
-       "whether updates are masked, so that nobody sees one party's (secure aggregation)",
-       "Switch it on where reducers must not see updates, and where there are 3 parties at least. "
-       "It takes an update's values as 4 bytes each, whatever the codec. See privacy.md."},
-      {"threshold", WholeNumber{&p.threshold, 0, 4096}, kYes,
-       "fewest contributors whose sum is unmasked; 0: more than two thirds of a round's",
-       "Raise it where more of the parties may work together against one. A round to which fewer "
-       "come waits for the others."},
-      {"roster", WholeNumber{&p.roster, 0, 255}, kYes,
-       "fewest parties among which masks are shared; 0: more than half of a round's",
-       "Masks protect against fewer than a third of these. Set it where the run will grow."},
-      {"closed", Flag{&p.closed}, kYes,
-       "whether only parties with keys in the `mask_keys` of every other one take part",
-       "Switch it on where all parties are known beforehand. See privacy.md."},
-  };
-}
-
-Fields PartiesFields(Config& c) {
-  PartiesConfig& p = c.parties;
-  return {
-      {"hosted", WholeNumber{&p.hosted, 0, kMillion}, kNo,
-       "parties that this peer imitates, one after the other; 0: it is one itself",
-       "Set it, with private data, to try a federation of thousands on one machine."},
-      {"first", WholeNumber{&p.first, 1, kMillion}, kNo,
-       "the first of them, by the order of the names in `[data] path`",
-       "Set it where several peers share one folder of parties."},
-      {"a_round", WholeNumber{&p.a_round, 0, kMillion}, kNo,
-       "how many of them train in a round, drawn anew each time; 0: all",
-       "Set it to imitate a federation in which a few parties are asked at a time."},
-      {"keep", Flag{&p.keep}, kNo,
-       "whether each keeps its optimiser's state on disk from round to round",
-       "Switch it on where each takes part often. It takes two models' worth of disk a party."},
-  };
-}
-
-Fields AvailabilityFields(Config& c) {
-  AvailabilityConfig& a = c.availability;
-  return {
-      {"trace", Text{&a.trace, TextForm::kPath, true}, kNo,
-       "file of the times at which parties are there; empty: always",
-       "Set it to imitate machines that come and go. See experiments.md."},
-      {"party", Text{&a.party, TextForm::kPlain, true}, kNo,
-       "the party whose times count here; empty: by the number in the peer's id",
-       "Set it to try one party of a trace."},
-      {"speed", RealNumber{&a.speed, 0, 1e6, Bounds::kOpenBelow}, kNo,
-       "seconds of the trace in one real second", "Raise it to go through a day in minutes."},
-      {"start", WholeNumber{&a.start, 0, uint64_t{1} << 33}, kNo,
-       "the time of its second 0, in seconds since 1970; 0: when the peer first follows it",
-       "Set it to the same for all peers of an experiment, so that they share one clock."},
-  };
-}
-
 Fields InnerStepFields(Config& c) {
   return {
-      {"optimizer", OneOf(&c.inner.optimizer, {"adamw", "muon", "sgd"}), kYes,
+      {"optimizer", OneOf(&c.inner.optimizer, {"adamw", "muon", "sgd"}), As("inner.optimizer"),
        "optimiser of the inner steps",
        "Try 'muon', which steps the matrices of the blocks by orthogonal momentum, for a "
        "lower loss after as many steps."},
-      {"steps", WholeNumber{&c.inner.steps, 1, kMillion}, kYes, "inner steps a round",
+      {"steps", WholeNumber{&c.inner.steps, 1, kMillion}, As("inner.steps"), "inner steps a round",
        "Raise it where the exchange takes long beside the training. Lower it if the loss "
        "suffers because the peers drift apart."},
       {"pace", OneOf(&c.inner.pace, {"fixed", "time", "auto"}), kNo,
@@ -289,65 +168,70 @@ Fields InnerStepFields(Config& c) {
       {"time", TimeSpan{&c.inner.time, absl::ZeroDuration(), absl::Hours(24)}, kNo,
        "length of a round's inner steps with pace 'time'; 0s with any other pace",
        "Set it with pace 'time' alone."},
-      {"batch", WholeNumber{&c.inner.batch, 1, 65536}, kYes, "sequences in one step of one peer",
+      {"batch", WholeNumber{&c.inner.batch, 1, 65536}, As("inner.batch"),
+       "sequences in one step of one peer",
        "Raise it as far as memory and speed allow, and the learning rate with it."},
-      {"learning_rate", RealNumber{&c.inner.learning_rate, 0, 100, Bounds::kOpenBelow}, kYes,
-       "peak of the inner learning rate",
+      {"learning_rate", RealNumber{&c.inner.learning_rate, 0, 100, Bounds::kOpenBelow},
+       As("inner.learning_rate"), "peak of the inner learning rate",
        "Lower it for larger models, or if the loss jumps or diverges."},
-      {"min_learning_rate", RealNumber{&c.inner.min_learning_rate, 0, 100}, kYes,
-       "learning rate at the end of the schedule",
+      {"min_learning_rate", RealNumber{&c.inner.min_learning_rate, 0, 100},
+       As("inner.min_learning_rate"), "learning rate at the end of the schedule",
        "A tenth of learning_rate is usual; change both together."},
-      {"warmup_steps", WholeNumber{&c.inner.warmup_steps, 0, uint64_t{1} << 40}, kYes,
+      {"warmup_steps", WholeNumber{&c.inner.warmup_steps, 0, uint64_t{1} << 40},
+       As("inner.warmup_steps"),
        "first steps of the run, in which the learning rate rises linearly",
        "Raise it if the loss jumps in the first rounds."},
       {"decay_steps", WholeNumber{&c.inner.decay_steps, 0, uint64_t{1} << 40}, kYes,
        "step of the run at which the schedule ends; 0: rounds x steps",
        "Set it if the rate must reach its end before the run does."},
-      {"beta1", RealNumber{&c.inner.beta1, 0, 1, Bounds::kOpenAbove}, kYes,
+      {"beta1", RealNumber{&c.inner.beta1, 0, 1, Bounds::kOpenAbove}, As("inner.beta1"),
        "decay of AdamW's first moment", "It is seldom changed."},
-      {"beta2", RealNumber{&c.inner.beta2, 0, 1, Bounds::kOpenAbove}, kYes,
+      {"beta2", RealNumber{&c.inner.beta2, 0, 1, Bounds::kOpenAbove}, As("inner.beta2"),
        "decay of AdamW's second moment", "Lower it to 0.95 for large batches."},
       Follows(
           "0.1; with optimizer 'muon' 0.1 x `batch` / 512, MuLoCo's scaling of it (training.md)",
-          {"weight_decay", RealNumber{&c.inner.weight_decay, 0, 10}, kYes,
+          {"weight_decay", RealNumber{&c.inner.weight_decay, 0, 10}, As("inner.weight_decay"),
            "weight decay, on matrices only", "Raise it if the model memorises a small corpus."}),
   };
 }
 
 Fields InnerScheduleFields(Config& c) {
   return {
-      {"gradient_clip", RealNumber{&c.inner.gradient_clip, 0, 1e6}, kYes,
+      {"gradient_clip", RealNumber{&c.inner.gradient_clip, 0, 1e6}, As("inner.gradient_clip"),
        "global L2 norm to which a gradient is cut; 0: off",
        "Lower it if single batches throw the training back."},
-      {"step_time", TimeSpan{&c.inner.step_time, absl::ZeroDuration(), absl::Hours(1)}, kYes,
+      {"step_time", TimeSpan{&c.inner.step_time, absl::ZeroDuration(), absl::Hours(1)},
+       As("inner.step_microseconds"),
        "time that a step takes with a model of kind 'stub'; 0s with any other kind",
        "Set it, with kind 'stub' alone, to the time of the step that you imitate."},
-      {"schedule", OneOf(&c.inner.schedule, {"cosine", "wsd", "constant"}), kYes,
-       "how the learning rate goes after the warm-up",
+      {"schedule", OneOf(&c.inner.schedule, {"cosine", "wsd", "constant"}),
+       UnlessDefault("inner.schedule"), "how the learning rate goes after the warm-up",
        "Take 'wsd' if you do not know yet how long you will train: up to its cool-down such a "
        "run is the same whatever its length."},
-      {"cooldown_steps", WholeNumber{&c.inner.cooldown_steps, 0, uint64_t{1} << 40}, kYes,
-       "last steps of schedule 'wsd', in which the rate falls; 0: a fifth of all steps",
-       "Set it with schedule 'wsd' alone."},
-      {"precision", OneOf(&c.inner.precision, {"fp32", "bf16"}), kYes,
+      OnlyWith({"inner.schedule", {"wsd"}},
+               {"cooldown_steps", WholeNumber{&c.inner.cooldown_steps, 0, uint64_t{1} << 40}, kYes,
+                "last steps of schedule 'wsd', in which the rate falls; 0: a fifth of all steps",
+                "Set it with schedule 'wsd' alone."}),
+      {"precision", OneOf(&c.inner.precision, {"fp32", "bf16"}), UnlessDefault("inner.precision"),
        "precision of the matrix products; parameters and optimiser are always fp32",
        "Take 'bf16' where the processors or GPUs of all peers are faster with it."},
-      {"accumulation", WholeNumber{&c.inner.accumulation, 1, 65536}, kYes,
+      {"accumulation", WholeNumber{&c.inner.accumulation, 1, 65536},
+       UnlessDefault("inner.accumulation"),
        "parts in which a step computes its batch, one after the other; must divide `batch`",
        "Raise it if a step does not fit into memory."},
-      {"checkpointing", Flag{&c.inner.checkpointing}, kYes,
+      {"checkpointing", Flag{&c.inner.checkpointing}, As("inner.checkpointing"),
        "whether activations are computed twice instead of kept, which saves memory",
        "Switch it on if a step does not fit into memory and accumulation is not enough."},
-      {"muon_momentum", RealNumber{&c.inner.muon_momentum, 0, 1, Bounds::kOpenAbove}, kYes,
-       "momentum of optimizer 'muon'",
+      {"muon_momentum", RealNumber{&c.inner.muon_momentum, 0, 1, Bounds::kOpenAbove},
+       As("inner.muon_momentum", {"inner.optimizer", {"muon"}}), "momentum of optimizer 'muon'",
        "It matters only with optimizer 'muon', and is seldom changed."},
-      {"proximal", RealNumber{&c.inner.proximal, 0, 1e6}, kYes,
+      {"proximal", RealNumber{&c.inner.proximal, 0, 1e6}, As("inner.proximal"),
        "mu of FedProx: how strongly the parameters are held near the round's base; 0: not at all",
        "Raise it, from 0.001 on, where the data of the peers differ and many steps lead apart."},
-      {"control_variates", Flag{&c.inner.control_variates}, kYes,
+      {"control_variates", Flag{&c.inner.control_variates}, As("inner.control_variates"),
        "whether each peer corrects its gradient by what its data usually adds (SCAFFOLD)",
        "Switch it on, with optimizer 'sgd', where the data of the peers differ."},
-      {"epochs", WholeNumber{&c.inner.epochs, 0, 65536}, kYes,
+      {"epochs", WholeNumber{&c.inner.epochs, 0, 65536}, As("inner.epochs"),
        "passes over a peer's own data in a round, with private data; 0: `steps` counts",
        "Set it to repeat an experiment that counts local epochs."},
   };
@@ -355,7 +239,7 @@ Fields InnerScheduleFields(Config& c) {
 
 Fields OuterFields(Config& c) {
   return {
-      {"rule", OneOf(&c.outer.rule, OuterRuleNames()), kYes,
+      {"rule", OneOf(&c.outer.rule, OuterRuleNames()), As("outer.rule"),
        "how a round's mean update moves the parameters",
        "Take 'average' for plain federated averaging, 'momentum' for FedAvgM, and 'adagrad', "
        "'adam' or 'yogi' where the data of the peers differ; see training.md. 'delayed_nesterov' "
@@ -367,25 +251,28 @@ Fields OuterFields(Config& c) {
           "'sync' 0.4 for one peer, 0.8 for 8 and 1 for 16, and between 0.7, or 0.6 from 335M "
           "parameters on; 1 with rules 'average' and 'momentum', 0.01 with 'adagrad', 'adam', "
           "'yogi' and 'cgad'",
-          {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow}, kYes,
-           "learning rate of the outer rule",
+          {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow},
+           As("outer.learning_rate_bits"), "learning rate of the outer rule",
            "Lower it if the loss swings from round to round, raise it in short runs of small "
            "models."}),
       Follows(
           "0.9; with 'nesterov' that of the row of learning_rate, which is lower with 'muon' and "
           "few peers; 0 with rules 'average' and 'adagrad'",
-          {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}, kYes,
-           "momentum of the outer rule; beta1 of the adaptive ones",
+          {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove},
+           As("outer.momentum_bits"), "momentum of the outer rule; beta1 of the adaptive ones",
            "Lower it if the loss swings from round to round."}),
-      {"beta2", RealNumber{&c.outer.beta2, 0, 1, Bounds::kOpenAbove}, kYes,
+      {"beta2", RealNumber{&c.outer.beta2, 0, 1, Bounds::kOpenAbove},
+       As("outer.beta2_bits", {"outer.rule", {"adam", "yogi", "cgad"}}),
        "decay of the second moment of rules 'adam', 'yogi' and 'cgad'", "It is seldom changed."},
-      {"adaptivity", RealNumber{&c.outer.adaptivity, 0, 1, Bounds::kOpenBelow}, kYes,
+      {"adaptivity", RealNumber{&c.outer.adaptivity, 0, 1, Bounds::kOpenBelow},
+       As("outer.adaptivity_bits", {"outer.rule", {"adagrad", "adam", "cgad", "yogi"}}),
        "tau of rules 'adagrad', 'adam', 'yogi' and 'cgad', which bounds their steps",
        "Raise it if the loss swings from round to round."},
       Follows("`[run] peers` with rule 'delayed_nesterov', 1 with any other",
-              {"buffer", WholeNumber{&c.outer.buffer, 1, 65536}, kYes,
-               "updates in one move of the momentum; only with 'delayed_nesterov'",
-               "Set it to the number of peers that train at a time."}),
+              OnlyWith({"outer.rule", {"delayed_nesterov"}},
+                       {"buffer", WholeNumber{&c.outer.buffer, 1, 65536}, As("outer.buffer"),
+                        "updates in one move of the momentum; only with 'delayed_nesterov'",
+                        "Set it to the number of peers that train at a time."})),
   };
 }
 
@@ -402,35 +289,38 @@ Fields ExchangeFields(Config& c) {
        "form of updates of peers whose lines up carry less than half of the median; empty: `codec`",
        "Set it to 'int4' or 'topk' where a few have slow lines. See codecs.md."},
       Follows("true with codec or slow_codec 'topk' or 'int2', false with any other",
-              {"error_feedback", Flag{&c.exchange.error_feedback}, kYes,
+              {"error_feedback", Flag{&c.exchange.error_feedback}, As("exchange.error_feedback"),
                "whether what the codec lost is carried into the next round",
                "Switch it on with 'int4' if the loss suffers."}),
       Follows("0.95 with codec 'topk', 1 with any other",
               {"feedback_decay", RealNumber{&c.exchange.feedback_decay, 0, 1, Bounds::kOpenBelow},
-               kYes, "share of what the codec lost that is carried into the next round",
+               UnlessDefault("exchange.feedback_decay_bits", {"exchange.error_feedback"}),
+               "share of what the codec lost that is carried into the next round",
                "Lower it if training becomes unstable with error feedback."}),
       {"rounding", OneOf(&c.exchange.rounding, {"nearest", "stochastic"}), kYes,
        "how values become codes: the nearest, or one of two at random so that no error adds up",
        "Take 'stochastic' with 'int4' and without error feedback; other codecs than int8 and "
        "int4 have no such rounding."},
       Follows("0.0625; 0 with `[privacy] masked`",
-              {"audit_share", RealNumber{&c.exchange.audit_share, 0, 1}, kYes,
+              {"audit_share", RealNumber{&c.exchange.audit_share, 0, 1},
+               As("exchange.audit_share_bits"),
                "share of the chunks that other peers recompute before a commit; 0: none",
                "Raise it where reducers may lie. Set it to 0 where all peers are yours: audits "
                "cost bytes."}),
-      {"chunk_elements", WholeNumber{&c.exchange.chunk_elements, 4096, 524288, 4096}, kYes,
-       "values in a chunk, the unit of the exchange",
+      {"chunk_elements", WholeNumber{&c.exchange.chunk_elements, 4096, 524288, 4096},
+       As("exchange.chunk_elements"), "values in a chunk, the unit of the exchange",
        "Lower it for small models, so that each reducer has several chunks, and on lines that "
        "are so slow that a chunk takes seconds."},
-      {"aggregation", OneOf(&c.exchange.aggregation, AggregationRule::Names()), kYes,
-       "how the peers' updates become one",
+      {"aggregation", OneOf(&c.exchange.aggregation, AggregationRule::Names()),
+       UnlessDefault("exchange.aggregation"), "how the peers' updates become one",
        "Take a robust rule where some peers may lie; see aggregation.md for what each tolerates "
        "and costs."},
-      {"faulty", WholeNumber{&c.exchange.faulty, 0, 31}, kYes,
+      {"faulty", WholeNumber{&c.exchange.faulty, 0, 31},
+       As("exchange.faulty", {"exchange.aggregation"}),
        "number of lying peers that the aggregation must tolerate",
        "Set it with a robust aggregation; a run must have enough peers for it."},
       Follows("1; 0 with `[privacy] clip` or `masked`",
-              {"clip", RealNumber{&c.exchange.clip, 0, 1e6}, kYes,
+              {"clip", RealNumber{&c.exchange.clip, 0, 1e6}, As("exchange.clip_bits"),
                "length, in median lengths, to which longer updates are scaled down; 0: none is",
                "Raise it, or set it to 0, where honest peers have very different data and you "
                "trust them all."}),
@@ -442,10 +332,11 @@ Fields ExchangeFields(Config& c) {
 
 Fields EvaluationFields(Config& c) {
   return {
-      {"tokens", WholeNumber{&c.evaluation.tokens, 0, uint64_t{1} << 40}, kYes,
+      {"tokens", WholeNumber{&c.evaluation.tokens, 0, uint64_t{1} << 40}, As("evaluation.tokens"),
        "validation tokens in one evaluation; 0: all",
        "Raise it for a loss with less noise, lower it if evaluation takes long."},
-      {"every_rounds", WholeNumber{&c.evaluation.every_rounds, 0, kMillion}, kYes,
+      {"every_rounds", WholeNumber{&c.evaluation.every_rounds, 0, kMillion},
+       As("evaluation.every_rounds"),
        "rounds between evaluations; 0: only the first and the last version",
        "Raise it if evaluation takes long beside a round."},
   };

@@ -76,7 +76,7 @@ std::string Print(Config config, bool defaults, absl::string_view heading) {
       const bool fixed = field.needed_by.empty() && field.follows.empty();
       if (!field.needed_by.empty()) absl::StrAppend(&text, " It has no default.");
       if (fixed) absl::StrAppend(&text, " Default: ", FormatValue(default_field->value), ".");
-      if (field.recorded == Recorded::kYes) absl::StrAppend(&text, " Recorded in the run.");
+      if (field.record.how == Recorded::kYes) absl::StrAppend(&text, " Recorded in the run.");
       const std::string row = defaults ? "" : TableRow(field, config);
       if (!row.empty()) absl::StrAppend(&text, " The table's for this run: ", row, ".");
       const bool taken = section.name != "model" || TakesModelKey(config.model.kind, field.key);
@@ -96,8 +96,8 @@ std::string MarkdownRow(const ConfigField& field, absl::string_view legal) {
   const std::string value = !field.needed_by.empty() ? "none"
                             : !field.follows.empty() ? "see below"
                                                      : Code(FormatValue(field.value));
-  const char* recorded = field.recorded == Recorded::kYes      ? "yes"
-                         : field.recorded == Recorded::kInPart ? "in part"
+  const char* recorded = field.record.how == Recorded::kYes      ? "yes"
+                         : field.record.how == Recorded::kInPart ? "in part"
                                                                : "no";
   return absl::StrCat("| ", Code(field.key), " | ", legal, " | ", value, " | ", recorded, " |");
 }

@@ -64,11 +64,6 @@ FederationFault FaultOfPrivateData(const Config& c) {
 // A rule that withstands lying peers needs a number of updates, whichever peers are drawn.
 FederationFault FaultOfDraws(const Config& c) {
   const FederationConfig& f = c.federation;
-  if (f.weights != "loss" && f.fairness != FederationConfig().fairness) {
-    return {
-        {{"federation", "fairness"}, {"federation", "weights"}},
-        absl::StrCat("[federation] fairness is for weights 'loss' alone, not '", f.weights, "'")};
-  }
   AggregationSettings settings;
   settings.rule = c.exchange.aggregation;
   settings.faulty = c.exchange.faulty;

@@ -12,12 +12,6 @@
 namespace atolld {
 namespace {
 
-struct OnlyWith {
-  const char* key;
-  bool set;
-  std::vector<std::string> kinds;
-};
-
 bool Has(const std::vector<std::string>& kinds, const std::string& kind) {
   for (const std::string& one : kinds) {
     if (one == kind) return true;
@@ -28,11 +22,6 @@ bool Has(const std::vector<std::string>& kinds, const std::string& kind) {
 // Checks the keys of one rule, and the keys that need a rule.
 ModeFault FaultOfRule(const Config& c) {
   const std::string& rule = c.outer.rule;
-  if (c.outer.buffer != 1 && rule != "delayed_nesterov") {
-    return {"buffer",
-            absl::StrCat("[outer] buffer is for rule 'delayed_nesterov' alone, not '", rule, "'"),
-            "outer"};
-  }
   if (c.mode.momentum_clip != 0 && !HasMomentum(rule)) {
     return {"momentum_clip",
             absl::StrCat("[mode] momentum_clip needs an outer rule with momentum ('nesterov', "
@@ -170,26 +159,6 @@ ModeFault GoesOnFault(const Config& config) {
 
 ModeFault ModeFaultOf(const Config& config) {
   const ModeConfig& m = config.mode;
-  const ModeConfig usual;
-  const std::vector<std::string> late = {"delayed", "async"};
-  for (const OnlyWith& one :
-       std::vector<OnlyWith>{{"fragments", m.fragments != usual.fragments, {"streaming"}},
-                             {"overlap", m.overlap != usual.overlap, {"streaming"}},
-                             {"merge", m.merge != usual.merge, {"streaming"}},
-                             {"gap_penalty", m.gap_penalty, {"delayed"}},
-                             {"momentum_clip", m.momentum_clip != 0, {"delayed"}},
-                             {"age_decay", m.age_decay != 0, late},
-                             {"age_cutoff", m.age_cutoff != 0, late},
-                             {"utilisation", m.utilisation != usual.utilisation, {"auto"}},
-                             {"step_time", m.step_time != usual.step_time, {"auto"}},
-                             {"line_rate", m.line_rate != 0, {"auto"}},
-                             {"round_trip", m.round_trip != usual.round_trip, {"auto"}}}) {
-    if (one.set && !Has(one.kinds, m.kind)) {
-      return {one.key, absl::StrCat("[mode] ", one.key, " is for kind '", one.kinds.front(),
-                                    one.kinds.size() > 1 ? "' or '" + one.kinds[1] : "",
-                                    "' alone, not '", m.kind, "'")};
-    }
-  }
   if (m.kind == "streaming" && m.overlap > config.inner.steps) {
     return {"overlap",
             absl::StrCat("[mode] overlap ", m.overlap, " is above [inner] steps, ",

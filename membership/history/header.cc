@@ -24,6 +24,7 @@
 #include "membership/history/run_codecs.h"
 #include "membership/history/run_files.h"
 #include "membership/history/run_mode.h"
+#include "membership/history/spec_digest.h"
 #include "membership/history/step_scalars.h"
 #include "optimizer/control_variate.h"
 
@@ -218,178 +219,6 @@ constexpr size_t kLongestTensorName = 256;
 // multiplied by 4.
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 
-// These add the fields of each message in the order of run.proto. A missing message counts as one
-// with default values.
-void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
-  builder.Bytes(model.kind()).U64(model.layers()).U64(model.heads()).U64(model.width());
-  builder.U64(model.context())
-      .U64(model.vocabulary())
-      .U64(absl::bit_cast<uint64_t>(model.dropout()));
-}
-
-// These fields were added after all others of a model: the digest of a run of Llama itself does not
-// change.
-void Add(const v1::DecoderSpec& decoder, DigestBuilder& builder) {
-  builder.Bytes("decoder").Bytes(decoder.family()).U64(decoder.head_width());
-  builder.U64(decoder.attention_bias() ? 1 : 0).U64(decoder.window());
-  builder.Bytes(decoder.layer_pattern()).U64(decoder.query_scalar());
-  builder.Bytes(decoder.rope_scaling()).U64(decoder.rope_context());
-  for (const double value :
-       {decoder.local_rope_theta(), decoder.rope_factor(), decoder.rope_low(), decoder.rope_high(),
-        decoder.rope_attention(), decoder.attention_cap(), decoder.logit_cap()}) {
-    builder.U64(absl::bit_cast<uint64_t>(value));
-  }
-}
-
-// Adds the fields that were added with later kinds of model, with models from files, and with
-// adapters.
-void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
-  if (model.hidden() != 0 || model.kv_heads() != 0 || model.untied() || model.rope_theta() != 0 ||
-      model.norm_epsilon() != 0) {
-    builder.Bytes("model").U64(model.kv_heads()).U64(model.hidden()).U64(model.untied() ? 1 : 0);
-    builder.U64(absl::bit_cast<uint64_t>(model.rope_theta()));
-    builder.U64(absl::bit_cast<uint64_t>(model.norm_epsilon()));
-  }
-  if (model.lora_rank() != 0 || model.lora_alpha() != 0 || !model.lora_targets().empty() ||
-      !model.base_digest().empty()) {
-    builder.Bytes("lora").U64(model.lora_rank());
-    builder.U64(absl::bit_cast<uint64_t>(model.lora_alpha()));
-    builder.U64(static_cast<uint64_t>(model.lora_targets_size()));
-    for (const std::string& target : model.lora_targets()) builder.Bytes(target);
-    builder.Bytes(model.base_digest());
-  }
-  if (model.base_bits() != 0) builder.Bytes("base_bits").U64(model.base_bits());
-  if (model.from_file()) builder.Bytes("from_file");
-  if (!model.local().empty()) {
-    builder.Bytes("local").U64(static_cast<uint64_t>(model.local_size()));
-    for (const std::string& pattern : model.local()) builder.Bytes(pattern);
-  }
-  if (model.has_decoder()) Add(model.decoder(), builder);
-  // These are paths on one machine, which no run has.
-  if (!model.initial_path().empty()) builder.Bytes("initial").Bytes(model.initial_path());
-  if (!model.base_path().empty()) builder.Bytes("base").Bytes(model.base_path());
-}
-
-void Add(const v1::DataSpec& data, DigestBuilder& builder) {
-  builder.Bytes(data.kind())
-      .U64(absl::bit_cast<uint64_t>(data.validation_fraction()))
-      .Bytes(data.digest());
-}
-
-void Add(const v1::InnerSpec& inner, DigestBuilder& builder) {
-  builder.Bytes(inner.optimizer()).U64(inner.steps()).U64(inner.batch());
-  builder.U64(absl::bit_cast<uint64_t>(inner.learning_rate()))
-      .U64(absl::bit_cast<uint64_t>(inner.min_learning_rate()));
-  builder.U64(inner.warmup_steps()).U64(inner.decay_steps());
-  builder.U64(absl::bit_cast<uint64_t>(inner.beta1())).U64(absl::bit_cast<uint64_t>(inner.beta2()));
-  builder.U64(absl::bit_cast<uint64_t>(inner.weight_decay()))
-      .U64(absl::bit_cast<uint64_t>(inner.gradient_clip()));
-}
-
-// Adds younger fields. Data without them keeps its digest.
-void AddTokens(const v1::DataSpec& data, DigestBuilder& builder) {
-  if (data.tokenizer().empty() && data.tokenizer_digest().empty() && data.field().empty() &&
-      data.weights().empty()) {
-    return;
-  }
-  builder.Bytes("tokens").Bytes(data.tokenizer()).Bytes(data.tokenizer_digest());
-  builder.Bytes(data.field()).U64(static_cast<uint64_t>(data.weights_size()));
-  for (const double weight : data.weights()) builder.U64(absl::bit_cast<uint64_t>(weight));
-}
-
-void AddFiles(const v1::RunSpec& spec, DigestBuilder& builder) {
-  if (spec.files().empty()) return;
-  builder.Bytes("files").U64(static_cast<uint64_t>(spec.files_size()));
-  for (const v1::RunFile& file : spec.files()) {
-    builder.Bytes(file.role()).Bytes(file.name()).U64(file.bytes()).Bytes(file.digest());
-  }
-}
-
-// Adds each field only if it is set, so that a run without it keeps its digest.
-void AddYounger(const v1::DataSpec& data, DigestBuilder& builder) {
-  if (data.width() != 0) builder.Bytes("width").U64(data.width());
-  if (!data.end_of_text().empty()) builder.Bytes("end_of_text").Bytes(data.end_of_text());
-  if (!data.on_bad_line().empty()) builder.Bytes("on_bad_line").Bytes(data.on_bad_line());
-  if (data.private_()) builder.Bytes("private");
-  if (data.common_validation()) builder.Bytes("common_validation");
-  if (!data.chat_template().empty()) builder.Bytes("chat_template").Bytes(data.chat_template());
-  if (!data.packing().empty()) builder.Bytes("packing").Bytes(data.packing());
-  if (!data.loss_on().empty()) builder.Bytes("loss_on").Bytes(data.loss_on());
-}
-
-// Adds each field only if it is set, so that a run without it keeps its digest.
-void AddYounger(const v1::InnerSpec& inner, DigestBuilder& builder) {
-  if (!inner.schedule().empty()) builder.Bytes("schedule").Bytes(inner.schedule());
-  if (inner.cooldown_steps() != 0) builder.Bytes("cooldown_steps").U64(inner.cooldown_steps());
-  if (!inner.precision().empty()) builder.Bytes("precision").Bytes(inner.precision());
-  if (inner.accumulation() != 0) builder.Bytes("accumulation").U64(inner.accumulation());
-  if (inner.checkpointing()) builder.Bytes("checkpointing");
-  if (inner.muon_momentum() != 0) {
-    builder.Bytes("muon_momentum").U64(absl::bit_cast<uint64_t>(inner.muon_momentum()));
-  }
-  if (inner.proximal() != 0) {
-    builder.Bytes("proximal").U64(absl::bit_cast<uint64_t>(inner.proximal()));
-  }
-  if (inner.control_variates()) builder.Bytes("control_variates");
-  if (inner.epochs() != 0) builder.Bytes("epochs").U64(inner.epochs());
-}
-
-// Adds how parties take part, the mode, and the privacy settings.
-void AddFederation(const v1::RunSpec& spec, DigestBuilder& builder) {
-  const v1::OuterSpec& outer = spec.outer();
-  if (outer.beta2_bits() != 0) builder.Bytes("outer_beta2").U64(outer.beta2_bits());
-  if (outer.adaptivity_bits() != 0) builder.Bytes("outer_adaptivity").U64(outer.adaptivity_bits());
-  if (spec.has_federation()) {
-    const v1::FederationSpec& federation = spec.federation();
-    builder.Bytes("federation").U64(federation.participation_bits()).U64(federation.drop_bits());
-    builder.Bytes(federation.weights()).U64(federation.fairness_bits());
-    builder.U64(federation.normalised() ? 1 : 0);
-  }
-  if (spec.has_mode()) {
-    const v1::ModeSpec& mode = spec.mode();
-    builder.Bytes("mode").Bytes(mode.kind()).U64(mode.fragments()).U64(mode.overlap_steps());
-    builder.U64(mode.merge_bits()).U64(mode.gap_penalty() ? 1 : 0);
-    builder.U64(mode.momentum_clip_bits()).U64(mode.age_decay_bits()).U64(mode.age_cutoff());
-  }
-  if (outer.buffer() != 0) builder.Bytes("outer_buffer").U64(outer.buffer());
-  if (!spec.has_privacy()) return;
-  const v1::PrivacySpec& privacy = spec.privacy();
-  builder.Bytes("privacy").U64(privacy.clip_bits()).U64(privacy.noise_bits());
-  builder.U64(privacy.quantile_bits()).Bytes(privacy.place());
-  builder.U64(absl::bit_cast<uint64_t>(privacy.delta()));
-  builder.U64(absl::bit_cast<uint64_t>(privacy.epsilon()));
-  builder.U64(privacy.parties()).U64(privacy.sampling_bits());
-  builder.U64(privacy.masked() ? 1 : 0).U64(privacy.threshold());
-  if (privacy.roster() != 0 || privacy.closed()) {
-    builder.Bytes("roster").U64(privacy.roster()).U64(privacy.closed() ? 1 : 0);
-  }
-}
-
-void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
-  builder.Bytes(spec.run_id()).U64(spec.numerics()).U64(spec.seed()).U64(spec.rounds());
-  Add(spec.model(), builder);
-  Add(spec.data(), builder);
-  Add(spec.inner(), builder);
-  builder.Bytes(spec.outer().rule());
-  builder.U64(spec.outer().learning_rate_bits()).U64(spec.outer().momentum_bits());
-  builder.Bytes(spec.exchange().codec()).U64(spec.exchange().zstd() ? 1 : 0);
-  builder.U64(spec.exchange().error_feedback() ? 1 : 0).U64(spec.exchange().chunk_elements());
-  builder.U64(spec.evaluation().tokens()).U64(spec.evaluation().every_rounds());
-  // Younger fields are added only if they are set, so that a run without them keeps its digest.
-  AddTokens(spec.data(), builder);
-  if (spec.exchange().feedback_decay_bits() != 0) {
-    builder.Bytes("feedback_decay").U64(spec.exchange().feedback_decay_bits());
-  }
-  if (spec.exchange().stochastic_rounding()) builder.Bytes("stochastic_rounding");
-  AddYounger(spec.model(), builder);
-  if (!spec.exchange().upper_codec().empty() || spec.exchange().upper_zstd()) {
-    builder.Bytes("upper_codec").Bytes(spec.exchange().upper_codec());
-    builder.U64(spec.exchange().upper_zstd() ? 1 : 0);
-  }
-  AddYounger(spec.inner(), builder);
-  AddYounger(spec.data(), builder);
-}
-
 void AddSamples(const v1::EntryHeader& header, DigestBuilder& builder) {
   const bool any = std::any_of(header.contributors().begin(), header.contributors().end(),
                                [](const v1::Contributor& one) { return one.samples_size() > 0; });
@@ -461,16 +290,6 @@ void AddSlowCodecs(const v1::EntryHeader& header, DigestBuilder& builder) {
   for (const v1::Contributor& contributor : header.contributors()) {
     builder.U64(contributor.slow_codec() ? 1 : 0);
   }
-}
-
-void AddJudgement(const v1::ExchangeSpec& exchange, DigestBuilder& builder) {
-  if (exchange.aggregation().empty() && exchange.faulty() == 0 && exchange.clip_bits() == 0 &&
-      exchange.clipping_steps() == 0 && exchange.audit_share_bits() == 0) {
-    return;
-  }
-  builder.Bytes("judgement").Bytes(exchange.aggregation()).U64(exchange.faulty());
-  builder.U64(exchange.clip_bits()).U64(exchange.clipping_steps());
-  builder.U64(exchange.audit_share_bits());
 }
 
 constexpr char kHeaderDomain[] = "atoll.header";
@@ -690,7 +509,7 @@ Digest HeaderDigest(const v1::EntryHeader& header) {
 
 Digest GenesisDigest(const v1::Genesis& genesis) {
   DigestBuilder builder("atoll.genesis.1");
-  Add(genesis.spec(), builder);
+  AddSpec(genesis.spec(), builder);
   builder.U64(static_cast<uint64_t>(genesis.manifest().tensors_size()));
   for (const v1::Tensor& tensor : genesis.manifest().tensors()) {
     builder.Bytes(tensor.name()).U64(static_cast<uint64_t>(tensor.shape_size()));
@@ -699,20 +518,7 @@ Digest GenesisDigest(const v1::Genesis& genesis) {
   }
   builder.U64(genesis.manifest().elements());
   builder.Bytes(genesis.state_digest());
-  const v1::RunSpec& spec = genesis.spec();
-  if (spec.model().parameters() != 0 || spec.inner().step_microseconds() != 0) {
-    builder.Bytes("stub").U64(spec.model().parameters()).U64(spec.inner().step_microseconds());
-  }
-  if (!spec.model().file_digest().empty() || !spec.model().file().empty()) {
-    builder.Bytes("model_file").Bytes(spec.model().file_digest()).Bytes(spec.model().file());
-  }
-  AddJudgement(spec.exchange(), builder);
-  if (!spec.history_key().empty()) builder.Bytes("history_key").Bytes(spec.history_key());
-  AddFiles(spec, builder);
-  AddLineage(spec, builder);
-  AddFederation(spec, builder);
-  const std::string& slow_codec = spec.exchange().slow_codec();
-  if (!slow_codec.empty()) builder.Bytes("slow_codec").Bytes(slow_codec);
+  AddRestOfSpec(genesis.spec(), builder);
   return builder.Finish();
 }
 

@@ -17,9 +17,9 @@ namespace atolld {
 
 // A digest covers Atoll's own layout of every field, in the order of run.proto, without the
 // signature. A repeated field is preceded by its count as u64 LE, and a string or bytes by the
-// length. Fields that were added later (samples, the stub worker's numbers, how updates are judged,
-// the history key, the run's files) come after all others. Each of them is written only if it is
-// set, after a word that identifies it. Pure. May be called from any thread.
+// length. Fields that were added later come after all others. Each of them is written only if it is
+// set, after a word that identifies it. spec_digest.h says how the run's description is added.
+// Pure. May be called from any thread.
 
 // The version of the rules of arithmetic that this release uses. It supports no higher version.
 inline constexpr uint32_t kNumerics = 1;

@@ -105,7 +105,7 @@ TEST(ConfigTable, SaysWhichKeysTheRunRecords) {
       Change(field);
       recorded |= MakeRunSpec(config).SerializeAsString() != before;
       name = field.Name();
-      said = field.recorded;
+      said = field.record.how;
     }
     if (by_digest.count(name) > 0) {
       EXPECT_EQ(said, Recorded::kInPart) << name;
