@@ -24,15 +24,15 @@
 #include "daemon/atolld/join.h"
 #include "daemon/atolld/run_coordinator.h"
 #include "daemon/atolld/run_peer.h"
-#include "daemon/cli/command_line.h"
-#include "daemon/cli/process.h"
-#include "daemon/cli/token_argument.h"
 #include "daemon/config/config.h"
 #include "daemon/env/child_mark.h"
 #include "daemon/env/line_writer.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/process_events.h"
+#include "daemon/program/command_line.h"
+#include "daemon/program/process.h"
+#include "daemon/program/token_argument.h"
 #include "daemon/transport/sockets.h"
 
 namespace atolld {

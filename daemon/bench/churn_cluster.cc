@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/process.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

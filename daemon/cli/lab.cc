@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/process.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/experiment/compose_file.h"
 #include "daemon/experiment/run_log.h"
+#include "daemon/program/process.h"
 #include "membership/history/digest.h"
 
 namespace atolld {

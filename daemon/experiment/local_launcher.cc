@@ -10,11 +10,11 @@
 #include "absl/time/time.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/local_layout.h"
-#include "daemon/cli/process.h"
 #include "daemon/config/config_text.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/experiment/lab_topology.h"
 #include "daemon/experiment/run_log.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

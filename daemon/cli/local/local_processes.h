@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/cli/local_layout.h"
-#include "daemon/cli/process.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/process_limits.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
