@@ -29,7 +29,7 @@
 #include "daemon/env/line_writer.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
-#include "daemon/env/process_events.h"
+#include "daemon/env/signal_events.h"
 #include "daemon/program/command_line.h"
 #include "daemon/program/process.h"
 #include "daemon/program/token_argument.h"

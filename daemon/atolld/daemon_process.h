@@ -17,8 +17,8 @@
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
-#include "daemon/env/process_events.h"
 #include "daemon/env/process_log.h"
+#include "daemon/env/signal_events.h"
 #include "daemon/program/process_folder.h"
 #include "daemon/transport/grpc_transport.h"
 

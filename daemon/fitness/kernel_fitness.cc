@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <csignal>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "compression/base/status_macros.h"
+#include "daemon/env/child_process.h"
 #include "daemon/env/memory_file.h"
 #include "daemon/env/posix_executor.h"
-#include "daemon/env/process_events.h"
 
 namespace atolld {
 namespace {
@@ -49,7 +50,7 @@ absl::Status TryChild() {
   options.arguments = {"/bin/sh", "-c",
                        absl::StrCat("cat <&", MemoryFile::kDescriptor, " && echo")};
   options.descriptors = {{memory->fd(), MemoryFile::kDescriptor}};
-  options.die_with_parent = true;
+  options.death_signal = SIGKILL;
   ChildProcess::Events events;
   events.on_output_line = [&said](const std::string& line) { said += line; };
   events.on_exit = [&ended, &how](ExitStatus status) {

@@ -1,7 +1,7 @@
 // `atoll`: the program for users.
 #include "compression/base/last_words.h"
 #include "daemon/cli/verbs/verbs.h"
-#include "daemon/env/process_events.h"
+#include "daemon/env/signal_events.h"
 #include "daemon/program/command_line.h"
 #include "daemon/program/process.h"
 #include "daemon/transport/sockets.h"

@@ -1,18 +1,15 @@
-#include "daemon/env/process_events.h"
+#include "daemon/env/child_process.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
@@ -23,10 +20,10 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/check.h"
-#include "compression/base/last_words.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/child_mark.h"
@@ -35,177 +32,6 @@
 #include "daemon/env/service_notices.h"
 
 namespace atolld {
-
-namespace {
-
-// How often a thread that watches signals checks whether one was taken. It counts its looks and not
-// the time, so that a machine that slept does not count as stuck.
-constexpr int kLookMilliseconds = 20;
-constexpr int kUntakenLooks = 100;  // 2 s
-constexpr int kStuckLooks = 500;    // 10 s
-
-// Does what the signal would have done without being blocked.
-[[noreturn]] void EndBySignal(int number) {
-  std::signal(number, SIG_DFL);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, number);
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-  kill(getpid(), number);
-  poll(nullptr, 0, kLookMilliseconds);
-  _exit(128 + number);  // the first process of a container is not killed by its own signals
-}
-
-sigset_t SetOf(const std::vector<int>& signals) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : signals) sigaddset(&set, signal);
-  return set;
-}
-
-bool IsReadable(int fd) {
-  pollfd polled = {fd, POLLIN, 0};
-  return poll(&polled, 1, 0) > 0;
-}
-
-// Waits for a descriptor to be readable. Returns true if `stop` is readable first.
-bool StoppedBefore(int fd, int stop) {
-  pollfd fds[] = {{fd, POLLIN, 0}, {stop, POLLIN, 0}};
-  while (poll(fds, 2, -1) < 0 && errno == EINTR) {
-  }
-  return fds[1].revents != 0;
-}
-
-void AddOne(int event_fd) {
-  const uint64_t one = 1;
-  CHECK(write(event_fd, &one, sizeof(one)) == static_cast<ssize_t>(sizeof(one)));
-}
-
-}  // namespace
-
-struct SignalWatcher::Callback {
-  std::function<void(int)> on_signal;
-  bool gone = false;            // the loop's
-  std::atomic<int> untaken{0};  // signals that the loop was told of and has not heard
-};
-
-SignalWatcher::SignalWatcher(Executor& executor, std::vector<int> signals,
-                             std::function<void(int)> on_signal)
-    : callback_(std::make_shared<Callback>()) {
-  callback_->on_signal = std::move(on_signal);
-  const sigset_t set = SetOf(signals);
-  sigset_t before;
-  CHECK(pthread_sigmask(SIG_BLOCK, &set, &before) == 0);
-  for (const int signal : signals) {
-    if (sigismember(&before, signal) == 0) unblock_.push_back(signal);
-  }
-  signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  stop_fd_ = eventfd(0, EFD_CLOEXEC);
-  CHECK(signal_fd_ >= 0 && stop_fd_ >= 0);
-  thread_ = std::thread([&executor, callback = callback_, from = signal_fd_, stop = stop_fd_] {
-    int newest = 0;
-    int looks = 0;  // since the loop owes an answer
-    for (;;) {
-      const bool owed = callback->untaken.load() > 0;
-      pollfd fds[] = {{from, POLLIN, 0}, {stop, POLLIN, 0}};
-      const int ready = poll(fds, 2, owed ? kLookMilliseconds : -1);
-      if (ready < 0 && errno != EINTR) return;
-      if (fds[1].revents != 0) return;
-      if (!owed) looks = 0;
-      if (ready == 0 && ++looks >= kStuckLooks) {
-        LastWords("the loop is stuck, so the signal ends the process\n");
-        EndBySignal(newest);
-      }
-      signalfd_siginfo info = {};
-      if (ready <= 0 || read(from, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) {
-        continue;
-      }
-      const int signal = static_cast<int>(info.ssi_signo);
-      const bool ends = signal != SIGHUP;  // which may only ask for a config to be read again
-      if (ends) {
-        newest = signal;
-        ++callback->untaken;
-      }
-      executor.Post([callback, signal, ends] {
-        if (ends) --callback->untaken;
-        if (!callback->gone) callback->on_signal(signal);
-      });
-    }
-  });
-}
-
-SignalWatcher::~SignalWatcher() {
-  callback_->gone = true;
-  AddOne(stop_fd_);
-  thread_.join();
-  close(signal_fd_);
-  close(stop_fd_);
-  const sigset_t set = SetOf(unblock_);
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-}
-
-SignalGuard::SignalGuard(std::vector<int> signals) {
-  const sigset_t set = SetOf(signals);
-  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
-  signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  stop_fd_ = eventfd(0, EFD_CLOEXEC);
-  CHECK(signal_fd_ >= 0 && stop_fd_ >= 0);
-  thread_ = std::thread([from = signal_fd_, stop = stop_fd_] {
-    // A signal waits. It is left to a SignalWatcher, if one is at work.
-    while (!StoppedBefore(from, stop)) {
-      int looks = 0;
-      while (looks < kUntakenLooks && IsReadable(from) && !IsReadable(stop)) {
-        poll(nullptr, 0, kLookMilliseconds);
-        ++looks;
-      }
-      signalfd_siginfo info = {};
-      if (looks == kUntakenLooks &&
-          read(from, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
-        EndBySignal(static_cast<int>(info.ssi_signo));
-      }
-    }
-  });
-}
-
-SignalGuard::~SignalGuard() {
-  AddOne(stop_fd_);
-  thread_.join();
-  close(signal_fd_);
-  close(stop_fd_);
-}
-
-void OpenStandardStreams() {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    // The lowest free number is the one that is given.
-    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return;
-  }
-}
-
-std::vector<int> SignalsThatEnd() {
-  std::vector<int> signals = {SIGTERM, SIGINT};
-  struct sigaction hang_up = {};
-  const bool ignored = sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN;
-  if (!ignored) signals.push_back(SIGHUP);
-  return signals;
-}
-
-bool HasTerminal() {
-  const int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-  if (terminal >= 0) close(terminal);
-  return terminal >= 0;
-}
-
-EndSignals::Meaning EndSignals::Take(absl::Time now) {
-  constexpr absl::Duration kTogether = absl::Seconds(1);
-  if (!first_) {
-    first_ = now;
-    return Meaning::kDrain;
-  }
-  return now < *first_ + kTogether ? Meaning::kNothing : Meaning::kStop;
-}
-
-// -----------------------------------------------------------------------------------------------
-
 namespace {
 
 constexpr size_t kLongestLineBytes = size_t{64} << 10;
@@ -219,38 +45,7 @@ constexpr int kPauseMilliseconds = 1000;
 // A stack trace of every thread passes completely.
 constexpr size_t kOutputBurstBytes = size_t{512} << 10;
 constexpr int kExecFailed = 127;  // as shells say it
-
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() { Reset(); }
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    Reset();
-    fd_ = std::exchange(other.fd_, -1);
-    return *this;
-  }
-  int get() const { return fd_; }
-  void Reset() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_ = -1;
-};
-
-struct Pipe {
-  Fd read;
-  Fd write;
-};
-
-absl::StatusOr<Pipe> MakePipe(const std::string& program) {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return ErrnoStatus(errno, program, "cannot make a pipe");
-  return Pipe{Fd(fds[0]), Fd(fds[1])};
-}
+constexpr int kMostDoublings = 10;
 
 // Everything that the child needs, made before fork: between fork and exec only async-signal-safe
 // calls are allowed, because another thread may have held any lock.
@@ -258,10 +53,11 @@ struct Launch {
   std::vector<char*> arguments;
   std::vector<std::string> environment_text;
   std::vector<char*> environment;
-  std::vector<Fd> moved;  // copies above every target, so that no dup2 hits a source
+  std::vector<Descriptor> moved;  // copies above every target, so that no dup2 hits a source
   std::vector<std::pair<int, int>> targets;  // (copy, number in the child)
   const char* working_directory = nullptr;
-  bool die_with_parent = false;
+  bool inherits_descriptors = false;
+  int death_signal = 0;
   bool own_process_group = false;
   pid_t parent = 0;
   int report = -1;  // errno of a failed step is written here
@@ -275,20 +71,23 @@ struct Launch {
 
 [[noreturn]] void RunChild(const Launch& launch) {
   if (launch.own_process_group) setpgid(0, 0);
-  if (launch.die_with_parent) {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) FailChild(launch.report);
+  if (launch.death_signal != 0) {
+    if (prctl(PR_SET_PDEATHSIG, launch.death_signal) != 0) FailChild(launch.report);
     if (getppid() != launch.parent) _exit(kExecFailed);  // it died before the line above
   }
-  // Dispositions to SIG_IGN outlive exec.
+  // Dispositions to SIG_IGN outlive exec. A process under nohup ignores SIGHUP because it is meant
+  // to outlive the terminal, and so are its children.
   for (int signal = 1; signal < NSIG; ++signal) {
-    if (signal != SIGKILL && signal != SIGSTOP) std::signal(signal, SIG_DFL);
+    if (signal != SIGKILL && signal != SIGSTOP && signal != SIGHUP) std::signal(signal, SIG_DFL);
   }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   // Kernels before 5.11 do not know the flag; there, libraries' descriptors rely on their own
   // close-on-exec.
-  syscall(SYS_close_range, 3U, ~0U, static_cast<unsigned>(CLOSE_RANGE_CLOEXEC));
+  if (!launch.inherits_descriptors) {
+    syscall(SYS_close_range, 3U, ~0U, static_cast<unsigned>(CLOSE_RANGE_CLOEXEC));
+  }
   for (const auto& [from, to] : launch.targets) {
     if (dup2(from, to) < 0) FailChild(launch.report);
   }
@@ -351,13 +150,14 @@ void FillLaunch(ChildProcess::Options* options, Launch* launch) {
   if (!options->working_directory.empty()) {
     launch->working_directory = options->working_directory.c_str();
   }
-  launch->die_with_parent = options->die_with_parent;
+  launch->inherits_descriptors = options->inherits_descriptors;
+  launch->death_signal = options->death_signal;
   launch->own_process_group = options->own_process_group;
   launch->parent = getpid();
 }
 
 // Forks, and waits until the program runs or has failed to start.
-absl::StatusOr<pid_t> Start(const std::string& program, Launch* launch, Pipe* report) {
+absl::StatusOr<pid_t> Fork(const std::string& program, Launch* launch, Pipe* report) {
   const pid_t pid = fork();
   if (pid < 0 && errno == EAGAIN) {
     return absl::ResourceExhaustedError(
@@ -374,8 +174,15 @@ absl::StatusOr<pid_t> Start(const std::string& program, Launch* launch, Pipe* re
     got = read(report->read.get(), &failure, sizeof(failure));
   } while (got < 0 && errno == EINTR);
   if (got != static_cast<ssize_t>(sizeof(failure))) return pid;
-  waitpid(pid, nullptr, 0);
+  ChildProcess::Await(pid);
   return ErrnoStatus(failure, program, "cannot start");
+}
+
+ExitStatus StatusOf(int waited) {
+  ExitStatus status;
+  if (WIFEXITED(waited)) status.code = WEXITSTATUS(waited);
+  if (WIFSIGNALED(waited)) status.signal = WTERMSIG(waited);
+  return status;
 }
 
 // Cuts a stream of bytes into lines.
@@ -412,14 +219,25 @@ std::string ExitStatus::Text() const {
   return absl::StrCat("killed by signal ", signal, " (", name == nullptr ? "unknown" : name, ")");
 }
 
+std::string ExitStatus::Predicate() const {
+  return signal == 0 ? absl::StrCat("exited with ", code)
+                     : absl::StrCat("was killed by signal ", signal);
+}
+
+absl::Duration RestartPause::Next() {
+  const int doublings = std::min(ends_++, kMostDoublings);
+  return std::min(first_ * (int64_t{1} << doublings), longest_);
+}
+
 // Shared by the owner, the pump thread and the tasks that the pump posts.
 struct ChildProcess::State : std::enable_shared_from_this<ChildProcess::State> {
   State(Executor& loop, Events callbacks) : executor(loop), events(std::move(callbacks)) {}
 
   bool Watch();  // false: errno says why not
   void Pump();
-  int Reap();
-  bool ReadSome(Fd* from, LineCutter* cutter, bool is_error);
+  ExitStatus Reap();
+  void Kill(int signal);
+  bool ReadSome(Descriptor* from, LineCutter* cutter, bool is_error);
   void Deliver(std::vector<std::string> lines, bool is_error);
   void Post(std::vector<std::string> lines, bool is_error);
   void DeliverExit(ExitStatus status);
@@ -427,19 +245,20 @@ struct ChildProcess::State : std::enable_shared_from_this<ChildProcess::State> {
   // Constant once the pump runs.
   Executor& executor;
   pid_t pid = 0;
-  Fd handle;           // readable when the child has ended: a pidfd, or what `waiter` tells by
+  Descriptor handle;   // readable when the child has ended: a pidfd, or what `waiter` tells by
   std::thread waiter;  // where the kernel gives no pidfd
   std::thread pump;
 
   std::string mark;
 
   // The pump's.
-  Fd output;
-  Fd error;
+  Descriptor output;
+  Descriptor error;
   std::optional<LineBudget> budget;
 
   // The loop's.
   Events events;
+  std::string last_line;
   bool gone = false;
   bool dispatching = false;
 
@@ -455,9 +274,9 @@ struct ChildProcess::State : std::enable_shared_from_this<ChildProcess::State> {
 // process. In that case a thread waits for the process's end, leaves it to be reaped, and reports
 // it by an event.
 bool ChildProcess::State::Watch() {
-  handle = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  handle = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (handle.get() >= 0) return true;
-  handle = Fd(eventfd(0, EFD_CLOEXEC));
+  handle = Descriptor(eventfd(0, EFD_CLOEXEC));
   if (handle.get() < 0) return false;
   waiter = std::thread([pid = pid, event = handle.get()] {
     siginfo_t info = {};
@@ -470,20 +289,20 @@ bool ChildProcess::State::Watch() {
 }
 
 // Returns the status of the child, which has ended.
-int ChildProcess::State::Reap() {
+ExitStatus ChildProcess::State::Reap() {
   if (waiter.joinable()) waiter.join();
   const std::lock_guard<std::mutex> lock(mutex);
-  int status = 0;
-  pid_t waited = -1;
-  do {
-    waited = waitpid(pid, &status, 0);
-  } while (waited < 0 && errno == EINTR);
   reaped = true;
-  return waited == pid ? status : 0;
+  return Await(pid);
+}
+
+void ChildProcess::State::Kill(int signal) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!reaped) kill(pid, signal);
 }
 
 // Reads once; returns false if the stream has ended.
-bool ChildProcess::State::ReadSome(Fd* from, LineCutter* cutter, bool is_error) {
+bool ChildProcess::State::ReadSome(Descriptor* from, LineCutter* cutter, bool is_error) {
   char buffer[kReadBytes];
   const ssize_t got = read(from->get(), buffer, sizeof(buffer));
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return errno == EINTR;
@@ -517,7 +336,7 @@ void ChildProcess::State::Pump() {
     }
     // What it wrote before it ended is in the pipes. Its own children may hold them open for long,
     // so take what is there and do not wait for the end of the stream.
-    for (Fd* stream : {&output, &error}) {
+    for (Descriptor* stream : {&output, &error}) {
       if (stream->get() < 0) continue;
       fcntl(stream->get(), F_SETFL, O_NONBLOCK);
       const bool is_error = stream == &error;
@@ -528,12 +347,7 @@ void ChildProcess::State::Pump() {
       Deliver(std::move(lines), is_error);
     }
     if (budget) Post(budget->Rest(), true);
-    const int status = Reap();
-    ExitStatus exit;
-    if (WIFEXITED(status)) exit.code = WEXITSTATUS(status);
-    if (WIFSIGNALED(status)) exit.signal = WTERMSIG(status);
-    DeliverExit(exit);
-    return;
+    return DeliverExit(Reap());
   }
 }
 
@@ -559,6 +373,7 @@ void ChildProcess::State::Post(std::vector<std::string> lines, bool is_error) {
     const auto& callback = is_error ? self->events.on_error_line : self->events.on_output_line;
     self->dispatching = true;
     for (const std::string& line : lines) {
+      if (!absl::StripAsciiWhitespace(line).empty()) self->last_line = line;
       if (!self->gone && callback) callback(line);
     }
     self->dispatching = false;
@@ -567,39 +382,57 @@ void ChildProcess::State::Post(std::vector<std::string> lines, bool is_error) {
 }
 
 void ChildProcess::State::DeliverExit(ExitStatus status) {
-  executor.Post([self = shared_from_this(), status] {
+  executor.Post([self = shared_from_this(), status]() mutable {
     if (self->gone) return;
     const Events last = std::exchange(self->events, Events());
+    status.last_line = std::move(self->last_line);
     if (last.on_exit) last.on_exit(status);
   });
+}
+
+absl::StatusOr<pid_t> ChildProcess::Start(Options options) {
+  CHECK(!options.arguments.empty());
+  const std::string program = options.arguments.front();
+  ASSIGN_OR_RETURN(Pipe report, MakePipe(program));
+  const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (nothing.get() < 0) return ErrnoStatus(errno, "/dev/null", "cannot open");
+  Launch launch;
+  std::vector<std::pair<int, int>> wanted = {{nothing.get(), 0}};
+  wanted.insert(wanted.end(), options.descriptors.begin(), options.descriptors.end());
+  RETURN_IF_ERROR(CopyDescriptors(program, wanted, report.write.get(), &launch));
+  FillLaunch(&options, &launch);
+  return Fork(program, &launch, &report);
+}
+
+std::optional<ExitStatus> ChildProcess::Reap(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, WNOHANG) != child) return std::nullopt;
+  return StatusOf(status);
+}
+
+ExitStatus ChildProcess::Await(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return StatusOf(status);
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Spawn(Executor& executor,
                                                                   Options options, Events events) {
   CHECK(!options.arguments.empty());
   const std::string& program = options.arguments.front();
-  CHECK(program.find('/') != std::string::npos);
-
   ASSIGN_OR_RETURN(Pipe output, MakePipe(program));
   ASSIGN_OR_RETURN(Pipe error, MakePipe(program));
-  ASSIGN_OR_RETURN(Pipe report, MakePipe(program));
-  Fd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (nothing.get() < 0) return ErrnoStatus(errno, "/dev/null", "cannot open");
-
-  Launch launch;
-  std::vector<std::pair<int, int>> wanted = {
-      {nothing.get(), 0}, {output.write.get(), 1}, {error.write.get(), 2}};
-  wanted.insert(wanted.end(), options.descriptors.begin(), options.descriptors.end());
-  RETURN_IF_ERROR(CopyDescriptors(program, wanted, report.write.get(), &launch));
-  FillLaunch(&options, &launch);
-  ASSIGN_OR_RETURN(const pid_t pid, Start(program, &launch, &report));
+  options.descriptors.insert(options.descriptors.end(),
+                             {{output.write.get(), 1}, {error.write.get(), 2}});
+  ASSIGN_OR_RETURN(const pid_t pid, Start(options));
 
   auto state = std::make_shared<State>(executor, std::move(events));
   state->pid = pid;
   if (!state->Watch()) {
     const int reason = errno;
     kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
+    Await(pid);
     return ErrnoStatus(reason, program, "cannot watch the process");
   }
   state->output = std::move(output.read);
@@ -612,7 +445,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Spawn(Executor& exec
     state->pump = std::thread([raw = state.get()] { raw->Pump(); });
   } catch (const std::system_error&) {
     kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
+    Await(pid);
     return absl::ResourceExhaustedError(absl::StrCat(
         program, ": no thread can be made to watch it: ", Describe(ReadThreadLimit())));
   }
@@ -635,9 +468,12 @@ ChildProcess::~ChildProcess() {
 
 pid_t ChildProcess::pid() const { return state_->pid; }
 
-void ChildProcess::Kill(int signal) {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
-  if (!state_->reaped) kill(state_->pid, signal);
+void ChildProcess::Kill(int signal) { state_->Kill(signal); }
+
+void ChildProcess::KillAfter(absl::Duration patience) {
+  state_->executor.RunAfter(patience, [weak = std::weak_ptr<State>(state_)] {
+    if (const std::shared_ptr<State> state = weak.lock()) state->Kill(SIGKILL);
+  });
 }
 
 }  // namespace atolld
