@@ -4,19 +4,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -25,95 +25,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "daemon/program/command_line.h"
+#include "compression/base/exit_code.h"
+#include "compression/base/status_macros.h"
+#include "daemon/env/posix_files.h"
 
 namespace atolld {
 namespace {
 
-absl::Status SystemError(absl::string_view what) {
-  const int error = errno;
-  const std::string message = absl::StrCat(what, ": ", std::strerror(error));
-  if (error == ENOENT) return absl::NotFoundError(message);
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
-  if (error == EACCES || error == EROFS) return absl::PermissionDeniedError(message);
-  return absl::UnknownError(message);
-}
+constexpr std::streamoff kTailBytes = 16 << 10;  // of a log: hundreds of lines
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() { Close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  void Reset(int fd) {
-    Close();
-    fd_ = fd;
-  }
-  void Close() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("pipe");
-  read_end->Reset(ends[0]);
-  write_end->Reset(ends[1]);
-  return absl::OkStatus();
-}
-
-// Runs between fork and exec, so it only makes async-signal-safe calls.
-[[noreturn]] void BecomeProgram(char* const* argv, int in, int out, int err, int failure,
-                                pid_t starter) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != starter) _exit(127);  // it died before the line above
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);
-  const int input = in >= 0 ? in : open("/dev/null", O_RDONLY);
-  if (input >= 0) dup2(input, STDIN_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(err, STDERR_FILENO);
-  execv(argv[0], argv);
-  const int error = errno;
-  const ssize_t written = write(failure, &error, sizeof error);
-  _exit(written == static_cast<ssize_t>(sizeof error) ? 127 : 126);
-}
-
-// If `in` is below 0, standard input is empty.
-absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int in, int out, int err) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  Descriptor failure_read, failure_write;
-  const absl::Status piped = MakePipe(&failure_read, &failure_write);
-  if (!piped.ok()) return piped;
-  const pid_t starter = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) return SystemError("fork");
-  if (pid == 0) BecomeProgram(arguments.data(), in, out, err, failure_write.get(), starter);
-  failure_write.Close();
-  int error = 0;
-  ssize_t got;
-  do {
-    got = read(failure_read.get(), &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  if (got != static_cast<ssize_t>(sizeof error)) return pid;  // exec closed the pipe: it runs
-  waitpid(pid, nullptr, 0);
-  errno = error;
-  return SystemError(argv[0]);
-}
-
-ProcessExit ExitOf(int status) {
-  if (WIFSIGNALED(status)) return ProcessExit{true, WTERMSIG(status)};
-  return ProcessExit{false, WEXITSTATUS(status)};
+// `descriptors` are those of the child; without a 0, its standard input is empty.
+absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv,
+                            std::vector<std::pair<int, int>> descriptors) {
+  ChildProcess::Options options;
+  options.arguments = argv;
+  options.descriptors = std::move(descriptors);
+  options.inherits_descriptors = true;
+  options.death_signal = SIGTERM;
+  options.own_process_group = true;
+  return ChildProcess::Start(std::move(options));
 }
 
 // Reads both pipes until they end; returns false if the time is over first.
@@ -145,33 +75,28 @@ bool Drain(int out, int err, int seconds, const std::function<void(absl::string_
 
 }  // namespace
 
-std::string Describe(const ProcessExit& exit) {
-  return exit.by_signal ? absl::StrCat("was killed by signal ", exit.code)
-                        : absl::StrCat("exited with ", exit.code);
-}
-
 absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& argv,
                                    const std::string& log_path) {
   const Descriptor log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (log.get() < 0) return SystemError(log_path);
-  return Spawn(argv, -1, log.get(), log.get());
+  if (log.get() < 0) return ErrnoStatus(errno, log_path, "cannot open for writing");
+  return Spawn(argv, {{log.get(), STDOUT_FILENO}, {log.get(), STDERR_FILENO}});
 }
 
-std::optional<ProcessExit> ReapProcess(pid_t child) {
-  int status = 0;
-  if (waitpid(child, &status, WNOHANG) != child) return std::nullopt;
-  return ExitOf(status);
+std::string TailOfLog(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  if (!stream) return "";
+  const std::streamoff size = stream.tellg();
+  const std::streamoff from = size > kTailBytes ? size - kTailBytes : 0;
+  std::string tail(static_cast<size_t>(size - from), '\0');
+  stream.seekg(from);
+  stream.read(tail.data(), static_cast<std::streamsize>(tail.size()));
+  tail.resize(static_cast<size_t>(stream.gcount()));
+  return from == 0 ? tail : tail.substr(std::min(tail.find('\n') + 1, tail.size()));
 }
 
 bool IsRunning(pid_t pid) {
-  if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return false;
-  // "123 (name) Z ...": the name may hold anything, so look behind its last bracket.
-  std::ifstream stream(absl::StrCat("/proc/", pid, "/stat"));
-  std::string stat;
-  std::getline(stream, stat);
-  const size_t bracket = stat.rfind(')');
-  if (bracket == std::string::npos || bracket + 2 >= stat.size()) return false;
-  return stat[bracket + 2] != 'Z' && stat[bracket + 2] != 'X';
+  const std::optional<ProcessStat> stat = StatOf(pid);
+  return stat.has_value() && stat->state != 'Z' && stat->state != 'X';
 }
 
 std::optional<pid_t> RunningDaemon(const std::string& dir) {
@@ -197,7 +122,7 @@ class FeedThread {
           pthread_sigmask(SIG_BLOCK, &broken, nullptr);
           status_ = feed(
               [&input](absl::Span<const uint8_t> bytes) { return WriteAll(input.get(), bytes); });
-          input.Close();
+          input.Reset();
         }) {}
   ~FeedThread() { Join().IgnoreError(); }
 
@@ -213,7 +138,7 @@ class FeedThread {
       const ssize_t done = write(fd, bytes.data(), bytes.size());
       if (done < 0 && errno == EINTR) continue;
       if (done < 0 && errno == EPIPE) return absl::CancelledError("it reads no more");
-      if (done < 0) return SystemError("a pipe");
+      if (done < 0) return ErrnoStatus(errno, "a pipe", "cannot write");
       bytes.remove_prefix(static_cast<size_t>(done));
     }
     return absl::OkStatus();
@@ -228,52 +153,48 @@ class FeedThread {
 absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds,
                                           const std::function<void(absl::string_view)>& on_output,
                                           const Feed& feed) {
-  Descriptor in_read, in_write, out_read, out_write, err_read, err_write;
-  absl::Status piped = MakePipe(&out_read, &out_write);
-  if (piped.ok()) piped = MakePipe(&err_read, &err_write);
-  if (piped.ok() && feed) piped = MakePipe(&in_read, &in_write);
-  if (!piped.ok()) return piped;
-  const absl::StatusOr<pid_t> pid = Spawn(argv, in_read.get(), out_write.get(), err_write.get());
-  if (!pid.ok()) return pid.status();
-  in_read.Close();
-  out_write.Close();
-  err_write.Close();
+  ASSIGN_OR_RETURN(Pipe out_pipe, MakePipe(argv[0]));
+  ASSIGN_OR_RETURN(Pipe err_pipe, MakePipe(argv[0]));
+  Pipe in_pipe;
+  std::vector<std::pair<int, int>> descriptors = {{out_pipe.write.get(), STDOUT_FILENO},
+                                                  {err_pipe.write.get(), STDERR_FILENO}};
+  if (feed) {
+    ASSIGN_OR_RETURN(in_pipe, MakePipe(argv[0]));
+    descriptors.emplace_back(in_pipe.read.get(), STDIN_FILENO);
+  }
+  ASSIGN_OR_RETURN(const pid_t pid, Spawn(argv, std::move(descriptors)));
+  for (Descriptor* of_child : {&in_pipe.read, &out_pipe.write, &err_pipe.write}) of_child->Reset();
   std::optional<FeedThread> fed;
-  if (feed) fed.emplace(feed, in_write);
+  if (feed) fed.emplace(feed, in_pipe.write);
   std::string out, err;
-  const bool ended = Drain(out_read.get(), err_read.get(), seconds, on_output, &out, &err);
+  const bool ended =
+      Drain(out_pipe.read.get(), err_pipe.read.get(), seconds, on_output, &out, &err);
   if (!ended) {
-    kill(*pid, SIGKILL);
-    kill(-*pid, SIGKILL);  // and what it has started
+    kill(pid, SIGKILL);
+    kill(-pid, SIGKILL);  // and what it has started
   }
-  int status = 0;
-  while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  const ExitStatus exit = ChildProcess::Await(pid);
   const absl::Status input = fed.has_value() ? fed->Join() : absl::OkStatus();
   if (!input.ok()) return input;
   const std::string program = std::filesystem::path(argv[0]).filename().string();
   if (!ended) {
     return absl::DeadlineExceededError(absl::StrCat(program, " took longer than ", seconds, " s"));
   }
-  const ProcessExit exit = ExitOf(status);
-  if (!exit.by_signal && exit.code == 0) return out;
+  if (exit.ok()) return out;
   absl::string_view last = absl::StripTrailingAsciiWhitespace(err);
   const size_t line = last.rfind('\n');
   if (line != absl::string_view::npos) last = last.substr(line + 1);
   const std::string why =
-      absl::StrCat(program, " ", Describe(exit), last.empty() ? "" : ": ", last);
+      absl::StrCat(program, " ", exit.Predicate(), last.empty() ? "" : ": ", last);
   // Atoll's programs, and many others, exit with 2 if the call is wrong.
-  return !exit.by_signal && exit.code == 2 ? absl::InvalidArgumentError(why)
-                                           : absl::UnknownError(why);
+  return exit.signal == 0 && exit.code == 2 ? absl::InvalidArgumentError(why)
+                                            : absl::UnknownError(why);
 }
 
-absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv) {
-  const absl::StatusOr<pid_t> pid = Spawn(argv, -1, STDOUT_FILENO, STDERR_FILENO);
-  if (!pid.ok()) return pid.status();
-  int status = 0;
-  while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return ExitOf(status);
+absl::StatusOr<ExitStatus> RunAttached(const std::vector<std::string>& argv) {
+  ASSIGN_OR_RETURN(const pid_t pid,
+                   Spawn(argv, {{STDOUT_FILENO, STDOUT_FILENO}, {STDERR_FILENO, STDERR_FILENO}}));
+  return ChildProcess::Await(pid);
 }
 
 int FinishOutput(int code) {

@@ -4,7 +4,8 @@
 // A started process has its own process group, so that Ctrl-C in a terminal reaches only the
 // program that started it. It gets SIGTERM when that program dies for any reason. A process may end
 // at any moment; /proc then holds nothing about it. Functions block only if their comments say so.
-// These functions are for the command line, which has no event loop; a daemon uses ChildProcess.
+// These functions are for the command line, which has no event loop; a daemon spawns a ChildProcess
+// (daemon/env/child_process.h), which also reaps the processes that these functions start.
 #pragma once
 
 #include <sys/types.h>
@@ -19,26 +20,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "daemon/env/child_process.h"
 
 namespace atolld {
 
-struct ProcessExit {
-  bool by_signal = false;
-  int code = 0;  // the exit code, or the signal's number
-};
-
-// Returns "was killed by signal 9" or "exited with 2".
-std::string Describe(const ProcessExit& exit);
-
 // Starts argv[0] (a path), and appends its standard output and standard error to `log_path`. Fails
-// with NOT_FOUND or UNKNOWN if it cannot be executed. Call it from a thread that lives as long as
-// the process should, because the process gets SIGTERM when that thread ends.
+// like ChildProcess::Start. Call it from a thread that lives as long as the process should, because
+// the process gets SIGTERM when that thread ends.
 absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& argv,
                                    const std::string& log_path);
 
-// Returns the exit of a child that has ended. Returns nullopt if it still runs or if its exit was
-// returned before.
-std::optional<ProcessExit> ReapProcess(pid_t child);
+// Returns the last lines of a log, at most 16 KiB, or an empty text if there is no log.
+std::string TailOfLog(const std::string& path);
 
 // Returns true if a process with this pid runs. A zombie does not run.
 bool IsRunning(pid_t pid);
@@ -68,7 +61,7 @@ absl::StatusOr<std::string> RunAndCapture(
 int FinishOutput(int code);
 
 // Runs the command to its end; it writes to this process's standard output and error. Blocks.
-absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv);
+absl::StatusOr<ExitStatus> RunAttached(const std::vector<std::string>& argv);
 
 // Returns the folder of the running program, which holds all of Atoll's binaries.
 std::string ProgramFolder();

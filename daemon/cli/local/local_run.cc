@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "compression/base/process_limits.h"
@@ -267,15 +267,12 @@ constexpr absl::Duration kPatience = absl::Seconds(15);
 constexpr size_t kLogTail = 5;
 
 std::string LastLines(const std::string& path, size_t count) {
-  std::vector<std::string> lines;
-  std::ifstream stream(path);
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(line);
-    if (lines.size() > count) lines.erase(lines.begin());
-  }
-  std::string text;
-  for (const std::string& line : lines) absl::StrAppend(&text, "\n  ", line);
-  return text;
+  const std::string tail = TailOfLog(path);
+  if (tail.empty()) return "";
+  std::vector<absl::string_view> lines =
+      absl::StrSplit(absl::StripTrailingAsciiWhitespace(tail), '\n');
+  lines.erase(lines.begin(), lines.end() - std::min(count, lines.size()));
+  return absl::StrCat("\n  ", absl::StrJoin(lines, "\n  "));
 }
 
 // Signals that come together count as one: `timeout` signals the process and then its group.
@@ -446,17 +443,17 @@ class LocalRun {
         pids_changed = true;
         continue;
       }
-      notes_[process.id] = change.exit ? Describe(*change.exit) : "has ended";
+      notes_[process.id] = change.exit ? change.exit->Predicate() : "has ended";
       const bool untold = !follower_.CausedAbsence(change.index);
       gone_[change.index] = Gone{untold, MonotonicSeconds(), change};
     }
     if (pids_changed) SavePeersFile();
     for (size_t i = 0; i < gone_.size(); ++i) {
-      const std::optional<ProcessExit>& exit = gone_[i].change.exit;
-      const bool refused = gone_[i].untold && exit && !exit->by_signal && exit->code != 0;
+      const std::optional<ExitStatus>& exit = gone_[i].change.exit;
+      const bool refused = gone_[i].untold && exit && exit->signal == 0 && !exit->ok();
       if (!refused || begun() || MayHearMore(i)) continue;
       return Fail(
-          absl::StrCat(NameOf(i), " ", Describe(*exit), " at its start:",
+          absl::StrCat(NameOf(i), " ", exit->Predicate(), " at its start:",
                        LastLines(absl::StrCat(layout_.processes[i].dir, "/log.txt"), kLogTail)));
     }
     return true;
@@ -493,15 +490,15 @@ class LocalRun {
     for (size_t i = 0; i < gone_.size(); ++i) {
       Gone& gone = gone_[i];
       if (!gone.untold) continue;
-      const std::optional<ProcessExit>& exit = gone.change.exit;
+      const std::optional<ExitStatus>& exit = gone.change.exit;
       // At the end peers go by themselves, often before the news that the run is sealed.
-      const bool by_itself = is_peer(i) && (!exit || (!exit->by_signal && exit->code == 0));
+      const bool by_itself = is_peer(i) && (!exit || exit->ok());
       if (by_itself && history_.sealed()) gone.untold = false;
       if (!gone.untold || ((by_itself || !begun()) && MayHearMore(i))) continue;
       gone.untold = false;
       const bool alone = is_peer(i) && !processes_.any_peer_running();
       Say(absl::StrCat(NameOf(i), " (pid ", gone.change.pid, ") ",
-                       exit ? Describe(*exit) : "has ended", "; ",
+                       exit ? exit->Predicate() : "has ended", "; ",
                        alone        ? "no peer runs now, the run waits for one (Ctrl-C ends it)"
                        : is_peer(i) ? "the others go on"
                                     : "peers keep training",
