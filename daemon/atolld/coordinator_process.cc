@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/process.h"
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/coordinator/standby_door.h"
 #include "daemon/etcd/etcd_store.h"
 #include "daemon/identity/credentials.h"
+#include "daemon/program/process.h"
 #include "daemon/web/dashboard.h"
 #include "daemon/web/metrics_page.h"
 

@@ -9,9 +9,9 @@
 #include "compression/base/last_words.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/addresses.h"
-#include "daemon/cli/command_line.h"
-#include "daemon/cli/process.h"
+#include "daemon/program/addresses.h"
+#include "daemon/program/command_line.h"
+#include "daemon/program/process.h"
 #include "daemon/transport/tls.h"
 
 namespace atolld {

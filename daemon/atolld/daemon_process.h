@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/cli/process_folder.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_reload.h"
 #include "daemon/env/env.h"
@@ -18,8 +17,9 @@
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
-#include "daemon/env/process_events.h"
 #include "daemon/env/process_log.h"
+#include "daemon/env/signal_events.h"
+#include "daemon/program/process_folder.h"
 #include "daemon/transport/grpc_transport.h"
 
 namespace atolld {

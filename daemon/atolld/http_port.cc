@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/http_file.h"
 #include "daemon/env/network.h"
+#include "daemon/program/http_file.h"
 #include "daemon/web/http_access.h"
 
 namespace atolld {

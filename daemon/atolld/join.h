@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/cli/run_needs.h"
 #include "daemon/env/env.h"
+#include "daemon/fitness/run_needs.h"
 
 namespace atolld {
 

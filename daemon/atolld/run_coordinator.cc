@@ -13,11 +13,11 @@
 #include "daemon/atolld/backup.h"
 #include "daemon/atolld/coordinator_process.h"
 #include "daemon/atolld/daemon_process.h"
-#include "daemon/cli/folder_fitness.h"
 #include "daemon/config/store_config.h"
 #include "daemon/coordinator/history_check.h"
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/etcd/etcd_store.h"
+#include "daemon/fitness/folder_fitness.h"
 #include "daemon/identity/credentials.h"
 
 namespace atolld {

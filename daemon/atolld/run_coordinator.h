@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "daemon/cli/process_folder.h"
 #include "daemon/config/config.h"
+#include "daemon/program/process_folder.h"
 
 namespace atolld {
 

@@ -13,7 +13,6 @@
 #include "daemon/atolld/daemon_process.h"
 #include "daemon/atolld/http_port.h"
 #include "daemon/atolld/peer_machine.h"
-#include "daemon/cli/process.h"
 #include "daemon/config/data_config.h"
 #include "daemon/env/process_figures.h"
 #include "daemon/env/service_notices.h"
@@ -24,6 +23,7 @@
 #include "daemon/peer/peer_credentials.h"
 #include "daemon/peer/run_counts.h"
 #include "daemon/peer/worker_process.h"
+#include "daemon/program/process.h"
 #include "daemon/web/metrics_page.h"
 
 namespace atolld {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "daemon/cli/process_folder.h"
 #include "daemon/config/config.h"
+#include "daemon/program/process_folder.h"
 
 namespace atolld {
 

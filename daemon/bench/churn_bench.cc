@@ -20,13 +20,13 @@
 #include "daemon/bench/churn_faults.h"
 #include "daemon/bench/churn_run.h"
 #include "daemon/cli/beforehand.h"
-#include "daemon/cli/command_line.h"
-#include "daemon/cli/format.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/run_watcher.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/figures/status_json.h"
+#include "daemon/program/command_line.h"
+#include "daemon/program/format.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

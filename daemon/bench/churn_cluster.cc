@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/process.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
@@ -461,7 +461,7 @@ std::vector<std::string> ChurnCluster::Poll(bool all_may_end) {
          struck_->kind == FaultKind::kKillCoordinator);
     if (ours) continue;
     told.push_back(absl::StrCat(id(change.index), " (pid ", change.pid, ") ",
-                                change.exit ? Describe(*change.exit) : "has ended"));
+                                change.exit ? change.exit->Predicate() : "has ended"));
     const absl::Status started = Start(change.index);
     if (!started.ok()) told.push_back(std::string(started.message()));
   }

@@ -19,10 +19,10 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "daemon/bench/churn_cluster.h"
-#include "daemon/cli/format.h"
 #include "daemon/cli/local_layout.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/run_watcher.h"
+#include "daemon/program/format.h"
+#include "daemon/program/process.h"
 #include "daemon/replica/state/verify.h"
 #include "membership/run/losses.h"
 

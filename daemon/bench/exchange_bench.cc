@@ -1,6 +1,5 @@
 #include "daemon/bench/exchange_bench.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,9 +24,9 @@
 #include "compression/base/words.h"
 #include "compression/wire_codec.h"
 #include "daemon/bench/exchange_bench_peer.h"
+#include "daemon/env/child_process.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
-#include "daemon/env/process_events.h"
 #include "daemon/env/scratch_folder.h"
 #include "daemon/identity/credentials.h"
 
@@ -94,11 +93,6 @@ MachineLoad::Times MachineLoad::Now() {
 class ExchangeBench {
  public:
   explicit ExchangeBench(const ExchangeBenchOptions& options) : options_(options) {}
-  ~ExchangeBench() {
-    for (const Peer& peer : peers_) {
-      if (peer.orders >= 0) close(peer.orders);
-    }
-  }
 
   absl::Status Start();
   absl::Status Repeat(int repetition);
@@ -107,7 +101,7 @@ class ExchangeBench {
  private:
   struct Peer {
     std::unique_ptr<ChildProcess> process;
-    int orders = -1;  // our end of its pipe
+    Descriptor orders;  // our end of its pipe
     std::string address;
     bool ready = false;
     std::string complaint;  // its last line on standard error
@@ -176,22 +170,18 @@ std::vector<std::string> ExchangeBench::CommandOf(size_t index) const {
 }
 
 absl::Status ExchangeBench::StartPeer(size_t index) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::UnknownError("no pipe can be made");
-  peers_[index].orders = ends[1];
   ChildProcess::Options child;
   child.arguments = CommandOf(index);
-  child.descriptors = {{ends[0], kOrdersDescriptor}};
-  child.die_with_parent = true;
+  ASSIGN_OR_RETURN(Pipe orders, MakePipe(child.arguments.front()));
+  peers_[index].orders = std::move(orders.write);
+  child.descriptors = {{orders.read.get(), kOrdersDescriptor}};
+  child.death_signal = SIGKILL;
   ChildProcess::Events events;
   events.on_output_line = [this, index](const std::string& line) { OnLine(index, line); };
   events.on_error_line = [this, index](const std::string& line) { peers_[index].complaint = line; };
   events.on_exit = [this, index](const ExitStatus& exit) { OnExit(index, exit); };
-  absl::StatusOr<std::unique_ptr<ChildProcess>> process =
-      ChildProcess::Spawn(executor_, std::move(child), std::move(events));
-  close(ends[0]);
-  RETURN_IF_ERROR(process.status());
-  peers_[index].process = *std::move(process);
+  ASSIGN_OR_RETURN(peers_[index].process,
+                   ChildProcess::Spawn(executor_, std::move(child), std::move(events)));
   return absl::OkStatus();
 }
 
@@ -257,7 +247,7 @@ void ExchangeBench::Tell(const std::string& order) {
   const std::string line = order + "\n";
   for (const Peer& peer : peers_) {
     // A line is shorter than a pipe; a peer that is gone is told of by its exit.
-    if (write(peer.orders, line.data(), line.size()) < 0) continue;
+    if (write(peer.orders.get(), line.data(), line.size()) < 0) continue;
   }
 }
 

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/format.h"
-#include "daemon/cli/process.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/config/data_config.h"
+#include "daemon/program/format.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

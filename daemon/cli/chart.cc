@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

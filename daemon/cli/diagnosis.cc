@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/words.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 #include "membership/run/ledger.h"
 
 namespace atolld {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/words.h"
 #include "daemon/cli/diagnosis.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

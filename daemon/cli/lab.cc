@@ -1,7 +1,6 @@
 #include "daemon/cli/lab.h"
 
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/process.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
@@ -82,14 +81,12 @@ absl::Status TryNamespaces() {
   const pid_t child = fork();
   if (child < 0) return absl::UnavailableError(absl::StrCat("fork: ", std::strerror(errno)));
   if (child == 0) _exit(unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID) == 0 ? 0 : errno);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  const ExitStatus status = ChildProcess::Await(child);
+  if (status.ok()) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("the lab makes network, mount and process namespaces, and the kernel refuses "
                    "them here: ",
-                   std::strerror(WIFEXITED(status) ? WEXITSTATUS(status) : EPERM),
+                   std::strerror(status.signal == 0 ? status.code : EPERM),
                    "; in a container that takes --privileged"));
 }
 

@@ -14,9 +14,9 @@
 #include "compression/base/names.h"
 #include "compression/base/number_words.h"
 #include "compression/base/words.h"
-#include "daemon/cli/figures.h"
-#include "daemon/cli/format.h"
-#include "daemon/cli/status_json.h"
+#include "daemon/figures/figures.h"
+#include "daemon/figures/status_json.h"
+#include "daemon/program/format.h"
 #include "membership/run/ledger.h"
 #include "membership/run/losses.h"
 

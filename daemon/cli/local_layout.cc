@@ -26,12 +26,12 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/addresses.h"
-#include "daemon/cli/format.h"
 #include "daemon/config/config_text.h"
 #include "daemon/config/peer_path.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/identity/credentials.h"
+#include "daemon/program/addresses.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "compression/base/status_macros.h"
 #include "compression/wire_codec.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

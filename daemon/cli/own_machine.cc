@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/words.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

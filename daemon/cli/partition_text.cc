@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/words.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "daemon/cli/format.h"
-#include "daemon/cli/status_json.h"
+#include "daemon/figures/status_json.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

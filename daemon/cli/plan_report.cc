@@ -24,9 +24,9 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "compression/wire_codec.h"
-#include "daemon/cli/format.h"
 #include "daemon/cli/mode_report.h"
 #include "daemon/env/env.h"
+#include "daemon/program/format.h"
 #include "membership/history/run_codecs.h"
 #include "membership/planning/plan_bounds.h"
 

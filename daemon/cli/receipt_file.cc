@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/figures.h"
-#include "daemon/cli/status_json.h"
+#include "daemon/figures/figures.h"
+#include "daemon/figures/status_json.h"
 
 namespace atolld {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "compression/base/check.h"
-#include "daemon/env/process_events.h"
+#include "daemon/env/signal_events.h"
 #include "membership/run/losses.h"
 #include "membership/run/utilisation.h"
 

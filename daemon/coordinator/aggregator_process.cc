@@ -1,10 +1,9 @@
 #include "daemon/coordinator/aggregator_process.h"
 
-#include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -28,7 +27,8 @@ constexpr absl::Duration kSettled = absl::Seconds(5);
 
 // Returns its last line, which says why; if an address that it cannot have is the reason, also what
 // to set.
-std::string WhyItEnded(absl::string_view last_line, const ExitStatus& status) {
+std::string WhyItEnded(const ExitStatus& status) {
+  absl::string_view last_line = status.last_line;
   absl::ConsumePrefix(&last_line, "atolld: ");
   // Its config is the coordinator's to write, and that key is not the one to set.
   absl::ConsumePrefix(&last_line, "[peer] listen: ");
@@ -99,7 +99,8 @@ AggregatorProcess::AggregatorProcess(Env env, std::string program, const Config&
       program_(std::move(program)),
       coordinator_(coordinator),
       authority_(authority),
-      on_trouble_(std::move(on_trouble)) {}
+      on_trouble_(std::move(on_trouble)),
+      pause_(kFirstPause, kLongestPause) {}
 
 AggregatorProcess::~AggregatorProcess() = default;
 
@@ -131,17 +132,13 @@ void AggregatorProcess::Launch() {
   launched_ = env_.executor.Now();
   ChildProcess::Options options;
   options.arguments = {program_, "peer", "--config", config_path_};
-  options.die_with_parent = true;
+  options.death_signal = SIGKILL;
   options.own_process_group = true;
   ChildProcess::Events events;
-  last_line_.clear();
-  const auto relay = [this](const std::string& line) {
-    if (!absl::StripAsciiWhitespace(line).empty()) last_line_ = line;
+  events.on_output_line = events.on_error_line = [this](const std::string& line) {
     env_.log.Info(absl::StrCat("aggregator: ", line));
   };
-  events.on_output_line = guard_.Wrap(relay);
-  events.on_error_line = guard_.Wrap(relay);
-  events.on_exit = guard_.Wrap([this](ExitStatus status) { OnExit(status); });
+  events.on_exit = [this](const ExitStatus& status) { OnExit(status); };
   absl::StatusOr<std::unique_ptr<ChildProcess>> process =
       ChildProcess::Spawn(env_.executor, std::move(options), std::move(events));
   if (!process.ok()) return Trouble(std::string(process.status().message()));
@@ -156,13 +153,12 @@ void AggregatorProcess::Trouble(const std::string& why) const {
   if (on_trouble_) on_trouble_(why);
 }
 
-void AggregatorProcess::OnExit(ExitStatus status) {
+void AggregatorProcess::OnExit(const ExitStatus& status) {
   process_.reset();
   if (status.ok()) return env_.log.Info("the aggregator has ended");
-  young_deaths_ = env_.executor.Now() - launched_ < kGrownUp ? young_deaths_ + 1 : 0;
-  const int doublings = std::min(std::max(young_deaths_ - 1, 0), 10);
-  const absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
-  if (on_trouble_) on_trouble_(WhyItEnded(last_line_, status));
+  if (env_.executor.Now() - launched_ >= kGrownUp) pause_.Reset();
+  const absl::Duration pause = pause_.Next();
+  if (on_trouble_) on_trouble_(WhyItEnded(status));
   env_.log.Warning(absl::StrCat("the aggregator is gone (", status.Text(),
                                 "); starting it again in ", absl::FormatDuration(pause)));
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Launch(); }));

@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/config/config.h"
+#include "daemon/env/child_process.h"
 #include "daemon/env/env.h"
-#include "daemon/env/process_events.h"
 #include "daemon/identity/authority.h"
 
 namespace atolld {
@@ -46,7 +46,7 @@ class AggregatorProcess {
   absl::Status WriteConfig(const Config& config) const;
   absl::Status WriteIdentity(const Config& config) const;
   void Launch();
-  void OnExit(ExitStatus status);
+  void OnExit(const ExitStatus& status);
   void Trouble(const std::string& why) const;
 
   const Env env_;
@@ -56,9 +56,8 @@ class AggregatorProcess {
   std::string config_path_;
   const OnTrouble on_trouble_;
   std::unique_ptr<ChildProcess> process_;
-  std::string last_line_;  // the last line that the aggregator has written
   absl::Time launched_;
-  int young_deaths_ = 0;  // the number of times in a row that it has died soon after its start
+  RestartPause pause_;
   int launches_ = 0;
   CallbackGuard guard_;
 };

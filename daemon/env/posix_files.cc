@@ -43,18 +43,6 @@ std::string ErrorText(int error) { return std::generic_category().message(error)
   std::abort();
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { close(fd_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
 absl::Time MonotonicNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
@@ -122,6 +110,23 @@ class PosixReadableFile final : public ReadableFile {
 };
 
 }  // namespace
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  Reset();
+  fd_ = std::exchange(other.fd_, -1);
+  return *this;
+}
+
+void Descriptor::Reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+absl::StatusOr<Pipe> MakePipe(const std::string& user) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, user, "cannot make a pipe");
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
 
 absl::Status ErrnoStatus(int error, absl::string_view path, absl::string_view what) {
   const std::string text = absl::StrCat(path, ": ", what, ": ", ErrorText(error));

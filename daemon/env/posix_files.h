@@ -1,5 +1,5 @@
-// The implementation of Files in production. It uses Linux system calls, and repeats them if a
-// signal interrupts them.
+// The implementation of Files in production, and what other users of descriptors share with it. It
+// uses Linux system calls, and repeats them if a signal interrupts them.
 //
 // A failed fsync ends the process (env.h says why). Every error names the path and quotes the
 // system's message. Thread-safe; the only state is the durations of fsyncs.
@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/env/env.h"
@@ -38,6 +39,27 @@ class PosixFiles final : public Files {
   // Shared with the open files.
   const std::shared_ptr<SyncTimes> sync_times_ = std::make_shared<SyncTimes>();
 };
+
+// Owns a file descriptor, and closes it.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}  // below 0: owns nothing
+  ~Descriptor() { Reset(); }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  int get() const { return fd_; }
+  void Reset();  // closes it now
+
+ private:
+  int fd_;
+};
+
+struct Pipe {
+  Descriptor read, write;
+};
+
+// Makes a pipe that is closed on exec. An error names `user`, the path for which it is made.
+absl::StatusOr<Pipe> MakePipe(const std::string& user);
 
 // Returns the status for a failed system call. `error` is errno, and `what` says what the call
 // tried to do.

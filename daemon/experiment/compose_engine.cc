@@ -1,7 +1,7 @@
 #include "daemon/experiment/compose_engine.h"
 
 #include "absl/strings/str_cat.h"
-#include "daemon/cli/process.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

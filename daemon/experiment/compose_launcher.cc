@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/experiment/compose_file.h"
 #include "daemon/experiment/run_log.h"
+#include "daemon/program/process.h"
 #include "membership/history/digest.h"
 
 namespace atolld {
@@ -74,8 +74,8 @@ ComposeLauncher::ComposeLauncher(Files& files, const Experiment& experiment, std
 
 ComposeLauncher::~ComposeLauncher() {
   for (const auto& [run, running] : running_) {
-    if (running.pid != 0) kill(static_cast<pid_t>(running.pid), SIGTERM);
-    if (running.look_pid != 0) kill(static_cast<pid_t>(running.look_pid), SIGTERM);
+    if (running.pid != 0) kill(running.pid, SIGTERM);
+    if (running.look_pid != 0) kill(running.look_pid, SIGTERM);
   }
 }
 
@@ -174,12 +174,12 @@ void ComposeLauncher::Look(size_t run, Running* running) {
   const double now = MonotonicSeconds();
   const bool watches = running->stage == Stage::kWatch && running->why.empty();
   if (running->look_pid != 0) {
-    const std::optional<ProcessExit> exit = ReapProcess(static_cast<pid_t>(running->look_pid));
+    const std::optional<ExitStatus> exit = ChildProcess::Reap(running->look_pid);
     if (!exit) return;
     running->look_pid = 0;
     running->look_at = now + kLookSeconds;
     const absl::StatusOr<std::string> listing = ReadFile(files_, LookPath(run), kMostPeersNow);
-    const bool good = !exit->by_signal && exit->code == 0 && listing.ok();
+    const bool good = exit->ok() && listing.ok();
     if (watches) JudgePeers(good ? ParsePeerList(*listing) : std::vector<PeerContainer>(), running);
     return;
   }
@@ -199,7 +199,7 @@ void ComposeLauncher::JudgePeers(const std::vector<PeerContainer>& peers, Runnin
   if (!AllFailed(peers) && now < *running->ended_since + kSealedSeconds) return;
   running->ended = peers;
   running->why = DescribeEndedPeers(peers, {});  // with their last lines once the logs are here
-  if (running->pid != 0) kill(static_cast<pid_t>(running->pid), SIGTERM);
+  if (running->pid != 0) kill(running->pid, SIGTERM);
 }
 
 bool ComposeLauncher::WatchesAgain(size_t run, Running* running) {
@@ -252,11 +252,10 @@ std::optional<LaunchEnd> ComposeLauncher::Ended(size_t run) {
   if (running.pid == 0) {
     if (running.why.empty() && MonotonicSeconds() < running.again_at) return std::nullopt;
   } else {
-    const std::optional<ProcessExit> exit = ReapProcess(static_cast<pid_t>(running.pid));
+    const std::optional<ExitStatus> exit = ChildProcess::Reap(running.pid);
     if (!exit) return std::nullopt;
-    const bool good = !exit->by_signal && exit->code == 0;
-    if (running.stage == Stage::kDown) return End(run, good, Describe(*exit));
-    next = Next(run, good, Describe(*exit), &running);
+    if (running.stage == Stage::kDown) return End(run, exit->ok(), exit->Predicate());
+    next = Next(run, exit->ok(), exit->Predicate(), &running);
     running.pid = 0;
     if (next == running.stage) return std::nullopt;  // after a moment
   }
@@ -275,7 +274,7 @@ void ComposeLauncher::Stop(size_t run) {
   const auto found = running_.find(run);
   if (found == running_.end() || found->second.stage >= Stage::kLogs) return;
   found->second.why = "it was stopped";
-  if (found->second.pid != 0) kill(static_cast<pid_t>(found->second.pid), SIGTERM);
+  if (found->second.pid != 0) kill(found->second.pid, SIGTERM);
 }
 
 }  // namespace atolld

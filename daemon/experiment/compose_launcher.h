@@ -19,6 +19,8 @@
 // Nothing blocks, except for short reads of the disk. Used by one thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -60,15 +62,15 @@ class ComposeLauncher : public RunLauncher {
  private:
   struct Running {
     Stage stage = Stage::kClear;
-    int64_t pid = 0;      // the pid of the stage's process; 0 after a watch that has ended too soon
+    pid_t pid = 0;        // the pid of the stage's process; 0 after a watch that has ended too soon
     double again_at = 0;  // the time at which such a watch begins again, by a monotonic clock
     uint64_t round = 0;   // the newest round that was seen
     // The time since which watches have failed without a new round.
     std::optional<double> failing_since = {};
     // The reason why the run failed; empty if nothing is wrong.
     std::string why;
-    int64_t look_pid = 0;  // the pid of the command that lists the containers; 0 if none runs
-    double look_at = 0;    // the time at which the next such command begins
+    pid_t look_pid = 0;  // the pid of the command that lists the containers; 0 if none runs
+    double look_at = 0;  // the time at which the next such command begins
     std::optional<double> ended_since = {};  // the time since which no container of a peer runs
     std::vector<PeerContainer> ended;        // the containers, if this is why the run has failed
   };

@@ -9,9 +9,9 @@
 #include "absl/strings/str_split.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/experiment/experiment_file.h"
+#include "daemon/figures/status_json.h"
 
 namespace atolld {
 namespace {

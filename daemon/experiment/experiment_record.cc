@@ -16,12 +16,12 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/local_layout.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/config/config_text.h"
 #include "daemon/config/peer_path.h"
 #include "daemon/experiment/experiment_folder.h"
 #include "daemon/experiment/run_log.h"
+#include "daemon/figures/status_json.h"
 
 namespace atolld {
 namespace {

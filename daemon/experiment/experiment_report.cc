@@ -9,10 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/words.h"
-#include "daemon/cli/figures.h"
-#include "daemon/cli/format.h"
 #include "daemon/experiment/report_style.h"
 #include "daemon/experiment/result_table.h"
+#include "daemon/figures/figures.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

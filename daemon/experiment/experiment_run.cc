@@ -21,14 +21,10 @@
 #include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/beforehand.h"
-#include "daemon/cli/command_line.h"
-#include "daemon/cli/format.h"
 #include "daemon/cli/lab.h"
 #include "daemon/cli/live_view.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/cli/run_watcher.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/experiment/compose_engine.h"
@@ -43,6 +39,10 @@
 #include "daemon/experiment/local_launcher.h"
 #include "daemon/experiment/result_table.h"
 #include "daemon/experiment/run_queue.h"
+#include "daemon/figures/status_json.h"
+#include "daemon/program/command_line.h"
+#include "daemon/program/format.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

@@ -10,11 +10,11 @@
 #include "absl/time/time.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/local_layout.h"
-#include "daemon/cli/process.h"
 #include "daemon/config/config_text.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/experiment/lab_topology.h"
 #include "daemon/experiment/run_log.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
@@ -42,7 +42,7 @@ LocalLauncher::LocalLauncher(Files& files, std::string dir, std::string program,
       lab_links_(std::move(lab_links)) {}
 
 LocalLauncher::~LocalLauncher() {
-  for (const auto& [run, pid] : pids_) kill(static_cast<pid_t>(pid), SIGKILL);
+  for (const auto& [run, pid] : pids_) kill(pid, SIGKILL);
 }
 
 std::vector<std::string> LocalLauncher::CommandOf(size_t run) const {
@@ -75,20 +75,19 @@ absl::Status LocalLauncher::Start(size_t run) {
     const std::string topology = LabTopology(lab_links_, MostPeersOf(plan), plan.seed);
     RETURN_IF_ERROR(WriteFileDurably(files_, TopologyPath(run), BytesOf(topology)));
   }
-  ASSIGN_OR_RETURN(const pid_t pid, StartProcess(CommandOf(run), paths.log));
-  pids_[run] = pid;
+  ASSIGN_OR_RETURN(pids_[run], StartProcess(CommandOf(run), paths.log));
   return absl::OkStatus();
 }
 
 std::optional<LaunchEnd> LocalLauncher::Ended(size_t run) {
   const auto found = pids_.find(run);
   if (found == pids_.end()) return LaunchEnd{false, "it was not started"};
-  const std::optional<ProcessExit> exit = ReapProcess(static_cast<pid_t>(found->second));
+  const std::optional<ExitStatus> exit = ChildProcess::Reap(found->second);
   if (!exit) return std::nullopt;
   pids_.erase(found);
-  if (!exit->by_signal && exit->code == 0 && Finished(run)) return LaunchEnd{true, ""};
+  if (exit->ok() && Finished(run)) return LaunchEnd{true, ""};
   const std::string log = Paths(run).log;
-  return LaunchEnd{false, absl::StrCat("`atoll local` ", Describe(*exit), ": ",
+  return LaunchEnd{false, absl::StrCat("`atoll local` ", exit->Predicate(), ": ",
                                        ReasonIn(TailOfLog(log)), " (", log, ")")};
 }
 
@@ -96,7 +95,7 @@ uint64_t LocalLauncher::Round(size_t run) { return NewestRound(TailOfLog(Paths(r
 
 void LocalLauncher::Stop(size_t run) {
   const auto found = pids_.find(run);
-  if (found != pids_.end()) kill(static_cast<pid_t>(found->second), SIGTERM);
+  if (found != pids_.end()) kill(found->second, SIGTERM);
 }
 
 }  // namespace atolld

@@ -5,6 +5,8 @@
 // disk and the other calls read it for a moment. Used by one thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -43,7 +45,7 @@ class LocalLauncher : public RunLauncher {
   const std::string program_;
   const std::vector<RunPlan> plans_;
   const std::vector<LinkKeys> lab_links_;
-  std::map<size_t, int64_t> pids_;
+  std::map<size_t, pid_t> pids_;
 };
 
 }  // namespace atolld

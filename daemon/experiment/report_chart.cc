@@ -10,7 +10,7 @@
 #include "compression/base/number_words.h"
 #include "compression/base/terminal.h"
 #include "daemon/cli/chart.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

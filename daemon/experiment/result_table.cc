@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/base/number_words.h"
-#include "daemon/cli/figures.h"
-#include "daemon/cli/format.h"
+#include "daemon/figures/figures.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

@@ -1,7 +1,6 @@
 #include "daemon/experiment/run_log.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
@@ -14,26 +13,14 @@
 #include "daemon/cli/local/local_run.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/experiment/run_result.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
 
 constexpr uint64_t kMostReport = 16 << 20;
-constexpr std::streamoff kTailBytes = 16 << 10;  // of a log: hundreds of lines
 
 }  // namespace
-
-std::string TailOfLog(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  if (!stream) return "";
-  const std::streamoff size = stream.tellg();
-  const std::streamoff from = size > kTailBytes ? size - kTailBytes : 0;
-  std::string tail(static_cast<size_t>(size - from), '\0');
-  stream.seekg(from);
-  stream.read(tail.data(), static_cast<std::streamsize>(tail.size()));
-  tail.resize(static_cast<size_t>(stream.gcount()));
-  return from == 0 ? tail : tail.substr(std::min(tail.find('\n') + 1, tail.size()));
-}
 
 std::string LastLineOf(const std::string& path) {
   std::string last;

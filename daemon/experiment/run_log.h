@@ -1,6 +1,6 @@
 // Reads the log of an experiment's run, and checks that the run has left the files from which a
-// result is made. TailOfLog, LastLineOf and IsFinishedRun block; the others are pure. May be called
-// from any thread.
+// result is made. LastLineOf and IsFinishedRun block; the others are pure. May be called from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace atolld {
 
-// Returns the last lines of a log, or an empty text if there is no log.
-std::string TailOfLog(const std::string& path);
+// Returns the last line of a log that is not blank, or an empty text if there is none.
 std::string LastLineOf(const std::string& path);
 
 // Returns, in one line, why the `atoll local` that wrote this log failed. It is the reason that

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/figures.h"
-#include "daemon/cli/status_json.h"
+#include "daemon/figures/figures.h"
+#include "daemon/figures/status_json.h"
 
 namespace atolld {
 namespace {

@@ -3,7 +3,7 @@
 //
 // DIR/results.jsonl holds a result on each line. An unknown figure is nullopt in memory and null in
 // the file. A loss that is not finite is NaN in memory and a word in the file
-// (daemon/cli/figures.h). Pure. May be called from any thread.
+// (daemon/figures/figures.h). Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>

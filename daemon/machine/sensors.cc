@@ -445,24 +445,21 @@ void LinuxSensors::Run(std::vector<std::string> arguments,
   const auto printed = std::make_shared<std::string>();
   ChildProcess::Options options;
   options.arguments = std::move(arguments);
-  options.die_with_parent = true;
+  options.death_signal = SIGKILL;
   ChildProcess::Events events;
   events.on_output_line = [printed](const std::string& line) {
     absl::StrAppend(printed.get(), line, "\n");
   };
-  events.on_exit = guard_.Wrap([this, id, printed, take = std::move(take)](ExitStatus status) {
+  events.on_exit = [this, id, printed, take = std::move(take)](const ExitStatus& status) {
     take(status.ok() ? *printed : "");
     programs_.erase(id);
     if (--running_ == 0) Finish();
-  });
+  };
   absl::StatusOr<std::unique_ptr<ChildProcess>> process =
       ChildProcess::Spawn(env_.executor, std::move(options), std::move(events));
   if (!process.ok()) return;
   ++running_;
-  programs_[id] = *std::move(process);
-  env_.executor.RunAfter(kProgramLimit, guard_.Wrap([this, id] {
-    if (programs_.count(id) != 0) programs_[id]->Kill(SIGKILL);
-  }));
+  (programs_[id] = *std::move(process))->KillAfter(kProgramLimit);
 }
 
 void LinuxSensors::Finish() {

@@ -33,8 +33,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/config/machine_config.h"
+#include "daemon/env/child_process.h"
 #include "daemon/env/env.h"
-#include "daemon/env/process_events.h"
 #include "daemon/machine/owner_limits.h"
 
 namespace atolld {

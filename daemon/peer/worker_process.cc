@@ -2,11 +2,9 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -82,7 +80,8 @@ WorkerProcess::WorkerProcess(Env env, Settings settings)
     : env_(env),
       settings_(std::move(settings)),
       memory_(MakeMemory(env_.log)),
-      threads_(settings_.threads) {}
+      threads_(settings_.threads),
+      pause_(kFirstRestartPause, kLongestPause) {}
 
 WorkerProcess::~WorkerProcess() = default;
 
@@ -111,7 +110,6 @@ absl::Status WorkerProcess::Listen() {
 void WorkerProcess::Launch() {
   if (stopping_ || paused_ || process_ != nullptr) return;
   failure_.clear();
-  last_line_.clear();
   restarted_ = absl::OkStatus();
   absl::Status ready = Listen();
   // Each time anew: what was missing may have been installed since.
@@ -142,13 +140,12 @@ void WorkerProcess::Launch() {
     options.descriptors = {{memory_->fd(), MemoryFile::kDescriptor}};
     options.environment.emplace_back(MemoryFile::kVariable, memory_->variable());
   }
-  options.die_with_parent = true;
+  options.death_signal = SIGKILL;
   options.mark = OwnMark();
   options.most_output_bytes_per_second = kMostOutputBytesPerSecond;
   ChildProcess::Events events;
-  events.on_output_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
-  events.on_error_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
-  events.on_exit = guard_.Wrap([this](ExitStatus status) { OnGone(HowItEnded(status)); });
+  events.on_output_line = events.on_error_line = [this](const std::string& line) { Relay(line); };
+  events.on_exit = [this](const ExitStatus& status) { OnGone(HowItEnded(status)); };
   oom_kills_ = ReadOomKills(settings_.system_root).count;
   absl::StatusOr<std::unique_ptr<ChildProcess>> process =
       ChildProcess::Spawn(env_.executor, std::move(options), std::move(events));
@@ -164,7 +161,6 @@ void WorkerProcess::Launch() {
 }
 
 void WorkerProcess::Relay(const std::string& line) {
-  if (!absl::StripAsciiWhitespace(line).empty()) last_line_ = line;
   if (!said_.empty() && !configured_) {  // what one says that is started again and again
     env_.log.Debug(line);
   } else if (absl::StrContains(line, "warning")) {
@@ -258,7 +254,7 @@ void WorkerProcess::Send(const v1::DaemonMessage& message) {
 }
 
 void WorkerProcess::Accept() {
-  young_deaths_ = 0;
+  pause_.Reset();
   said_.clear();
 }
 
@@ -277,10 +273,10 @@ std::string WorkerProcess::HowItEnded(const ExitStatus& status) const {
     const std::string memory = KilledForMemory(settings_.system_root, oom_kills_);
     if (!memory.empty()) return memory;
   }
-  if (configured_ || status.ok() || status.signal == SIGKILL || last_line_.empty()) {
+  if (configured_ || status.ok() || status.signal == SIGKILL || status.last_line.empty()) {
     return status.Text();
   }
-  return absl::StrCat(status.Text(), ": ", OneLine(last_line_, kLongestReason));
+  return absl::StrCat(status.Text(), ": ", OneLine(status.last_line, kLongestReason));
 }
 
 void WorkerProcess::OnGone(const std::string& how) {
@@ -295,9 +291,7 @@ void WorkerProcess::OnGone(const std::string& how) {
     configured_ = false;
     return Launch();  // unless it is paused still
   }
-  const int doublings = std::min(young_deaths_++, 10);
-  const absl::Duration pause =
-      std::min(kFirstRestartPause * (int64_t{1} << doublings), kLongestPause);
+  const absl::Duration pause = pause_.Next();
   const std::string why = failure_.empty() ? how : failure_;
   SayGone(why, pause);
   configured_ = false;
@@ -309,7 +303,7 @@ void WorkerProcess::SayGone(const std::string& why, absl::Duration pause) {
   const std::string trouble = WithoutNumbers(why);
   const absl::Time now = env_.executor.Now();
   // One that went without a word may have been killed by somebody: that is told a few times.
-  const bool unclear = failure_.empty() && young_deaths_ <= kUnclearDeaths;
+  const bool unclear = failure_.empty() && pause_.ends() <= kUnclearDeaths;
   const bool again = trouble == said_ && now < said_at_ + kSayAgain && !unclear;
   env_.log.Write(again ? Log::Level::kDebug : Log::Level::kWarning,
                  absl::StrCat("the worker is gone (", why, "); starting it again in ",
@@ -323,9 +317,7 @@ void WorkerProcess::LetEnd() {
   v1::DaemonMessage message;
   message.mutable_stop();
   Send(message);
-  env_.executor.RunAfter(kStopPatience, guard_.Wrap([this, pid = process_->pid()] {
-    if (process_ != nullptr && process_->pid() == pid) process_->Kill(SIGKILL);
-  }));
+  process_->KillAfter(kStopPatience);
 }
 
 void WorkerProcess::Pause() {

@@ -16,8 +16,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "daemon/env/child_process.h"
 #include "daemon/env/env.h"
-#include "daemon/env/process_events.h"
 #include "daemon/peer/worker.h"
 
 namespace atolld {
@@ -98,10 +98,9 @@ class WorkerProcess : public Worker {
   uint32_t threads_;
   // The reason why Restart has ended the worker; OK if Restart was not called.
   absl::Status restarted_;
-  std::string failure_;    // The failure that the worker reported before it ended.
-  std::string last_line_;  // The last line that the worker has printed.
-  // The number of workers in a row that ended before they had trained anything usable.
-  int young_deaths_ = 0;
+  std::string failure_;  // The failure that the worker reported before it ended.
+  // Its ends are those of workers in a row that had not trained anything usable.
+  RestartPause pause_;
   // The last logged reason why a worker ended, without numbers; empty if the last worker trained
   // something usable.
   std::string said_;

@@ -9,9 +9,9 @@
 
 #include "absl/time/time.h"
 #include "atoll/v1/admin.pb.h"
-#include "daemon/cli/exposition.h"
 #include "daemon/env/env.h"
 #include "daemon/env/process_figures.h"
+#include "daemon/figures/exposition.h"
 #include "daemon/web/http_server.h"
 
 namespace atolld {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "daemon/cli/status_json.h"
+#include "daemon/figures/status_json.h"
 
 namespace atolld {
 namespace {

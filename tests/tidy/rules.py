@@ -86,7 +86,7 @@ CLOCK_FREE = {
     r"daemon/transport/.*": "the production Env's network",
     r"daemon/etcd/.*": "how long a coordinator leads; its own thread, beside the loop",
     r"tests/.*": "tests measure and time out",
-    r"daemon/cli/(process|local_layout)\.(h|cc)|daemon/cli/local/.*|daemon/bench/churn_\w+\.(h|cc)":
+    r"daemon/(program/process|cli/local_layout|bench/churn_\w+)\.(h|cc)|daemon/cli/local/.*":
         "starts and awaits programs; outside every run",
     r"daemon/cli/verbs/(admin|branch|check)_verb\.cc":
         "tells a person whose certificate has expired",

@@ -63,8 +63,8 @@ std::optional<LocalProcesses::Change> LocalProcesses::PollOne(size_t index) {
   State& state = states_[index];
   LocalProcess& process = layout_.processes[index];
   if (state.running) {
-    std::optional<ProcessExit> exit;
-    if (state.child) exit = ReapProcess(process.pid);
+    std::optional<ExitStatus> exit;
+    if (state.child) exit = ChildProcess::Reap(process.pid);
     if (state.child ? !exit.has_value() : IsRunning(process.pid)) return std::nullopt;
     state.running = false;
     state.exit = exit;
@@ -103,9 +103,9 @@ bool LocalProcesses::any_peer_running() const {
 }
 
 std::optional<int> LocalProcesses::exit(size_t index) const {
-  const std::optional<ProcessExit>& exit = states_[index].exit;
+  const std::optional<ExitStatus>& exit = states_[index].exit;
   if (!exit.has_value()) return std::nullopt;
-  return exit->by_signal ? -exit->code : exit->code;
+  return exit->signal != 0 ? -exit->signal : exit->code;
 }
 
 void LocalProcesses::Signal(size_t index, int signal) {

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/cli/local_layout.h"
-#include "daemon/cli/process.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 
@@ -29,7 +29,7 @@ class LocalProcesses {
     size_t index = 0;  // the index in the layout's processes
     pid_t pid = 0;
     bool started = false;  // true if the process runs again, under this pid; false if it has ended
-    std::optional<ProcessExit> exit;  // how it ended; not set if it was not a child of this process
+    std::optional<ExitStatus> exit;  // how it ended; not set if it was not a child of this process
   };
 
   // `layout` must outlive this object, which keeps the pids in it up to date. A daemon that has a
@@ -70,7 +70,7 @@ class LocalProcesses {
     bool child = false;
     bool was_started = false;
     bool running = false;
-    std::optional<ProcessExit> exit;
+    std::optional<ExitStatus> exit;
   };
 
   void Signal(size_t index, int signal);

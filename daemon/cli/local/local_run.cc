@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,17 +20,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
 #include "compression/base/words.h"
-#include "daemon/cli/addresses.h"
 #include "daemon/cli/beforehand.h"
-#include "daemon/cli/command_line.h"
-#include "daemon/cli/format.h"
-#include "daemon/cli/http_file.h"
 #include "daemon/cli/lab.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/local/local_plan.h"
@@ -40,7 +36,6 @@
 #include "daemon/cli/local/plan_follower.h"
 #include "daemon/cli/local/start_watch.h"
 #include "daemon/cli/local_layout.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/run_watcher.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
@@ -51,6 +46,11 @@
 #include "daemon/env/network.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
+#include "daemon/program/addresses.h"
+#include "daemon/program/command_line.h"
+#include "daemon/program/format.h"
+#include "daemon/program/http_file.h"
+#include "daemon/program/process.h"
 #include "daemon/replica/state/branch_file.h"
 #include "daemon/transport/sockets.h"
 
@@ -267,15 +267,12 @@ constexpr absl::Duration kPatience = absl::Seconds(15);
 constexpr size_t kLogTail = 5;
 
 std::string LastLines(const std::string& path, size_t count) {
-  std::vector<std::string> lines;
-  std::ifstream stream(path);
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(line);
-    if (lines.size() > count) lines.erase(lines.begin());
-  }
-  std::string text;
-  for (const std::string& line : lines) absl::StrAppend(&text, "\n  ", line);
-  return text;
+  const std::string tail = TailOfLog(path);
+  if (tail.empty()) return "";
+  std::vector<absl::string_view> lines =
+      absl::StrSplit(absl::StripTrailingAsciiWhitespace(tail), '\n');
+  lines.erase(lines.begin(), lines.end() - std::min(count, lines.size()));
+  return absl::StrCat("\n  ", absl::StrJoin(lines, "\n  "));
 }
 
 // Signals that come together count as one: `timeout` signals the process and then its group.
@@ -446,17 +443,17 @@ class LocalRun {
         pids_changed = true;
         continue;
       }
-      notes_[process.id] = change.exit ? Describe(*change.exit) : "has ended";
+      notes_[process.id] = change.exit ? change.exit->Predicate() : "has ended";
       const bool untold = !follower_.CausedAbsence(change.index);
       gone_[change.index] = Gone{untold, MonotonicSeconds(), change};
     }
     if (pids_changed) SavePeersFile();
     for (size_t i = 0; i < gone_.size(); ++i) {
-      const std::optional<ProcessExit>& exit = gone_[i].change.exit;
-      const bool refused = gone_[i].untold && exit && !exit->by_signal && exit->code != 0;
+      const std::optional<ExitStatus>& exit = gone_[i].change.exit;
+      const bool refused = gone_[i].untold && exit && exit->signal == 0 && !exit->ok();
       if (!refused || begun() || MayHearMore(i)) continue;
       return Fail(
-          absl::StrCat(NameOf(i), " ", Describe(*exit), " at its start:",
+          absl::StrCat(NameOf(i), " ", exit->Predicate(), " at its start:",
                        LastLines(absl::StrCat(layout_.processes[i].dir, "/log.txt"), kLogTail)));
     }
     return true;
@@ -493,15 +490,15 @@ class LocalRun {
     for (size_t i = 0; i < gone_.size(); ++i) {
       Gone& gone = gone_[i];
       if (!gone.untold) continue;
-      const std::optional<ProcessExit>& exit = gone.change.exit;
+      const std::optional<ExitStatus>& exit = gone.change.exit;
       // At the end peers go by themselves, often before the news that the run is sealed.
-      const bool by_itself = is_peer(i) && (!exit || (!exit->by_signal && exit->code == 0));
+      const bool by_itself = is_peer(i) && (!exit || exit->ok());
       if (by_itself && history_.sealed()) gone.untold = false;
       if (!gone.untold || ((by_itself || !begun()) && MayHearMore(i))) continue;
       gone.untold = false;
       const bool alone = is_peer(i) && !processes_.any_peer_running();
       Say(absl::StrCat(NameOf(i), " (pid ", gone.change.pid, ") ",
-                       exit ? Describe(*exit) : "has ended", "; ",
+                       exit ? exit->Predicate() : "has ended", "; ",
                        alone        ? "no peer runs now, the run waits for one (Ctrl-C ends it)"
                        : is_peer(i) ? "the others go on"
                                     : "peers keep training",

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/cli/command_line.h"
-#include "daemon/cli/status_json.h"
+#include "daemon/figures/status_json.h"
+#include "daemon/program/command_line.h"
 #include "daemon/transport/coordinator_client.h"
 
 namespace atolld {

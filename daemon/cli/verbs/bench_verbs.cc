@@ -26,13 +26,13 @@
 #include "daemon/bench/exchange_bench.h"
 #include "daemon/bench/exchange_bench_peer.h"
 #include "daemon/bench/exchange_lab.h"
-#include "daemon/cli/format.h"
 #include "daemon/cli/lab.h"
 #include "daemon/cli/plan_report.h"
-#include "daemon/cli/process.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/figures/status_json.h"
+#include "daemon/program/format.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

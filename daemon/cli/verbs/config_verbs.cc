@@ -14,9 +14,7 @@
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
-#include "daemon/cli/addresses.h"
 #include "daemon/cli/beforehand.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
@@ -24,6 +22,8 @@
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/figures/status_json.h"
+#include "daemon/program/addresses.h"
 #include "daemon/replica/state/branch_file.h"
 
 namespace atolld {

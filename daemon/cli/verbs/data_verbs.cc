@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/process_limits.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
@@ -45,10 +45,10 @@ int RunDataCommand(const DataOptions& options, std::vector<std::string> argument
                                      "--on-bad-line", options.on_bad_line, "--validation-fraction",
                                      absl::StrCat(options.validation_fraction), "--json",
                                      options.json ? "true" : "false"});
-  const absl::StatusOr<ProcessExit> exit = RunAttached(arguments);
+  const absl::StatusOr<ExitStatus> exit = RunAttached(arguments);
   if (!exit.ok()) return Report(exit.status());
-  if (!exit->by_signal) return exit->code;
-  return Report(absl::UnknownError(absl::StrCat(*worker, " ", Describe(*exit))));
+  if (exit->signal == 0) return exit->code;
+  return Report(absl::UnknownError(absl::StrCat(*worker, " ", exit->Predicate())));
 }
 
 int Prepare(const DataOptions& options) {

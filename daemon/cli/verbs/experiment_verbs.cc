@@ -11,12 +11,12 @@
 #include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/partition_text.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/experiment/partition/daily_pattern.h"
 #include "daemon/experiment/partition/partition_folder.h"
 #include "daemon/experiment/partition/partition_picture.h"
+#include "daemon/figures/status_json.h"
 
 namespace atolld {
 namespace {

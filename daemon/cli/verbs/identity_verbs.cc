@@ -18,13 +18,13 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
-#include "daemon/cli/addresses.h"
-#include "daemon/cli/format.h"
-#include "daemon/cli/process_folder.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/credentials.h"
+#include "daemon/program/addresses.h"
+#include "daemon/program/format.h"
+#include "daemon/program/process_folder.h"
 #include "membership/trust/tokens.h"
 
 namespace atolld {

@@ -14,8 +14,6 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
 #include "daemon/cli/own_machine.h"
-#include "daemon/cli/process.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
@@ -23,8 +21,10 @@
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/env/worker_socket.h"
+#include "daemon/figures/status_json.h"
 #include "daemon/machine/limit_book.h"
 #include "daemon/machine/owner_control.h"
+#include "daemon/program/process.h"
 #include "daemon/transport/machine_client.h"
 
 namespace atolld {

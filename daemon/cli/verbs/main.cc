@@ -1,9 +1,9 @@
 // `atoll`: the program for users.
 #include "compression/base/last_words.h"
-#include "daemon/cli/command_line.h"
-#include "daemon/cli/process.h"
 #include "daemon/cli/verbs/verbs.h"
-#include "daemon/env/process_events.h"
+#include "daemon/env/signal_events.h"
+#include "daemon/program/command_line.h"
+#include "daemon/program/process.h"
 #include "daemon/transport/sockets.h"
 
 int main(int argc, char** argv) {

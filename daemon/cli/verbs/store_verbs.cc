@@ -11,14 +11,14 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
 #include "compression/base/words.h"
-#include "daemon/cli/format.h"
 #include "daemon/cli/live_view.h"
-#include "daemon/cli/process.h"
-#include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/etcd/store_migration.h"
+#include "daemon/figures/status_json.h"
+#include "daemon/program/format.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

@@ -2,7 +2,7 @@
 // options in memory that lives as long as the CommandLine.
 #pragma once
 
-#include "daemon/cli/command_line.h"
+#include "daemon/program/command_line.h"
 
 namespace atolld {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/cli/process.h"
+#include "daemon/program/process.h"
 
 namespace atolld {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "absl/strings/str_join.h"
-#include "daemon/cli/format.h"
+#include "daemon/program/format.h"
 
 namespace atolld {
 namespace {

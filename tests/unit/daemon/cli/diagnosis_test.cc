@@ -9,7 +9,7 @@
 #include "daemon/cli/diagnosis_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/daemon/cli/run_statuses.h"
+#include "tests/unit/daemon/figures/run_statuses.h"
 
 namespace atolld {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_join.h"
 #include "compression/base/names.h"
-#include "daemon/cli/format.h"
-#include "tests/unit/daemon/cli/run_statuses.h"
+#include "daemon/program/format.h"
+#include "tests/unit/daemon/figures/run_statuses.h"
 
 namespace atolld {
 namespace {

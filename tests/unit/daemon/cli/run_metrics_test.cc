@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/env/posix_files.h"
-#include "tests/unit/daemon/cli/run_statuses.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
+#include "tests/unit/daemon/figures/run_statuses.h"
 
 namespace atolld {
 namespace {

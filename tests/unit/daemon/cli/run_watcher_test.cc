@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "compression/base/check.h"
-#include "tests/unit/daemon/cli/run_statuses.h"
+#include "tests/unit/daemon/figures/run_statuses.h"
 
 namespace atolld {
 namespace {

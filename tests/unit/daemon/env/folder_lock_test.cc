@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/env/posix_folder_lock.h"
-#include "daemon/env/process_events.h"
 #include "daemon/env/scratch_folder.h"
+#include "daemon/env/signal_events.h"
 #include "daemon/env/worker_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -14,8 +14,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/env/child_process.h"
 #include "daemon/env/posix_executor.h"
-#include "daemon/env/process_events.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 
 namespace atolld {

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -15,6 +14,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "compression/base/check.h"
+#include "daemon/env/child_process.h"
+#include "daemon/env/posix_files.h"
 
 namespace atolld {
 namespace {
@@ -34,18 +35,6 @@ int FreePort() {
 }
 
 std::string Loopback(int port) { return absl::StrCat("127.0.0.1:", port); }
-
-// In a child process, with only its own folder to write to.
-void Become(const std::vector<std::string>& command, const std::string& log) {
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  dup2(out, 1);
-  dup2(out, 2);
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execv(arguments[0], arguments.data());
-  _exit(127);
-}
 
 }  // namespace
 
@@ -68,20 +57,21 @@ EtcdProcess::EtcdProcess() : endpoint_(Loopback(FreePort())) {
   const std::string client = "http://" + endpoint_;
   const std::string peer = "http://" + Loopback(FreePort());
   // Elections are short, so that a lease may be as short as a second.
-  const std::vector<std::string> command = {Program(),
-                                            "--name=a",
-                                            "--data-dir=" + directory_.File("data"),
-                                            "--listen-client-urls=" + client,
-                                            "--advertise-client-urls=" + client,
-                                            "--listen-peer-urls=" + peer,
-                                            "--initial-advertise-peer-urls=" + peer,
-                                            "--initial-cluster=a=" + peer,
-                                            "--heartbeat-interval=20",
-                                            "--election-timeout=200",
-                                            "--unsafe-no-fsync"};
-  pid_ = fork();
-  CHECK(pid_ >= 0);
-  if (pid_ == 0) Become(command, directory_.File("log"));
+  ChildProcess::Options options;
+  options.arguments = {Program(),
+                       "--name=a",
+                       "--data-dir=" + directory_.File("data"),
+                       "--listen-client-urls=" + client,
+                       "--advertise-client-urls=" + client,
+                       "--listen-peer-urls=" + peer,
+                       "--initial-advertise-peer-urls=" + peer,
+                       "--initial-cluster=a=" + peer,
+                       "--heartbeat-interval=20",
+                       "--election-timeout=200",
+                       "--unsafe-no-fsync"};
+  const Descriptor log(open(directory_.File("log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  options.descriptors = {{log.get(), 1}, {log.get(), 2}};
+  pid_ = ChildProcess::Start(options).value();
   EtcdClient client_of_it(access());
   etcdserverpb::RangeRequest request;
   request.set_key("x");
@@ -91,7 +81,7 @@ EtcdProcess::EtcdProcess() : endpoint_(Loopback(FreePort())) {
 
 EtcdProcess::~EtcdProcess() {
   kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  ChildProcess::Await(pid_);
 }
 
 EtcdAccess EtcdProcess::access() const {

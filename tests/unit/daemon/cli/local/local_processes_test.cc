@@ -67,7 +67,7 @@ TEST_F(LocalProcessesTest, TellsHowAProcessEnded) {
   LocalProcesses processes(layout_);
   ASSERT_TRUE(StartAll(processes).ok());
   const LocalProcesses::Change exited = EndOf(processes, 0);
-  EXPECT_EQ(Describe(*exited.exit), "exited with 3");
+  EXPECT_EQ(exited.exit->Predicate(), "exited with 3");
   EXPECT_EQ(processes.exit(0), 3);
   // The other may have been reported by the same poll.
   while (processes.running(1)) processes.Poll();

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
-#include "tests/unit/daemon/cli/run_statuses.h"
+#include "tests/unit/daemon/figures/run_statuses.h"
 
 namespace atolld {
 namespace {

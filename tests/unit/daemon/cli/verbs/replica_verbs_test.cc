@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
-#include "daemon/cli/command_line.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/program/command_line.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/snapshot.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
