@@ -92,7 +92,7 @@ Json LinksJson(const v1::RunStatus& status) {
   Json links = Json::array();
   for (const v1::LinkStatus& link : status.links()) {
     Json json = {{"from", link.from()}, {"to", link.to()}};
-    PutFigures(LinkFigures(), link, &json);
+    LinkFigures().Put(link, &json);
     links.push_back(std::move(json));
   }
   return links;
@@ -101,8 +101,9 @@ Json LinksJson(const v1::RunStatus& status) {
 std::vector<std::string> LinksText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {{"from", "to", "counted on", "carried", "latency"}};
   for (const v1::LinkStatus& link : status.links()) {
-    rows.push_back({link.from(), link.to(), FormatBitRate(link.predicted_bytes_per_second()),
-                    FormatBitRate(link.measured_bytes_per_second()),
+    rows.push_back({link.from(), link.to(),
+                    LinkFigures().At("/predicted_bytes_per_second").Text(link, "-"),
+                    LinkFigures().At("/measured_bytes_per_second").Text(link, "-"),
                     link.seconds() <= 0 ? "-" : absl::StrFormat("%.0f ms", 1e3 * link.seconds())});
   }
   return AlignColumns(rows, "<<>>>");
@@ -150,8 +151,6 @@ std::string UtilisationRow(const v1::Utilisation& utilisation) {
   return text;
 }
 
-std::string CountText(double count) { return WithThousands(static_cast<uint64_t>(count)); }
-
 std::string PhaseText(const v1::PeerProgress& progress) {
   if (progress.phase().empty()) return "-";
   if (progress.steps() == 0) return progress.phase();
@@ -159,7 +158,7 @@ std::string PhaseText(const v1::PeerProgress& progress) {
 }
 
 std::string DataRow(const v1::RunStatus& status) {
-  if (ValueOf(RunFigures(), "/data/spent", status)) return DataText(status.data());
+  if (RunFigures().At("/data/spent").value(status)) return DataText(status.data());
   return status.spec().data().private_() ? "each party's own" : "not known";
 }
 
@@ -201,8 +200,8 @@ Json PeerJson(const v1::PeerStatus& peer) {
                {"state_digest", Hex(peer.state_digest())},
                {"device", peer.device()},
                {"notice", peer.notice()}};
-  PutFigures(ToldFigures(), peer, &json);
-  PutFigures(PeerFigures(), peer, &json);
+  ToldFigures().Put(peer, &json);
+  PeerFigures().Put(peer, &json);
   if (!peer.has_utilisation()) json["utilisation"] = nullptr;
   return json;
 }
@@ -227,7 +226,7 @@ Json DoubtsJson(const v1::RunStatus& status) {
 
 Json RoundJson(const v1::RoundRecord& round) {
   Json json = {{"version", round.version()}};
-  PutFigures(RoundFigures(), round, &json);
+  RoundFigures().Put(round, &json);
   if (!round.has_utilisation()) json["utilisation"] = nullptr;
   json["plan"] = round.plan().empty() ? Json(nullptr) : Json(round.plan());
   return json;
@@ -246,14 +245,14 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"peers", PeersJson(status)},
                {"links", LinksJson(status)},
                {"doubts", DoubtsJson(status)}};
-  PutFigures(RunFigures(), status, &json);
+  RunFigures().Put(status, &json);
   json["parent"] = status.spec().has_parent() ? LineageJson(status.spec().parent()) : Json(nullptr);
   json["rounds"] = Json::array();
   for (const v1::RoundRecord& round : status.rounds()) json["rounds"].push_back(RoundJson(round));
   json["evaluations"] = Json::array();
   for (const v1::EvaluationRecord& evaluation : status.evaluations()) {
     Json one = {{"version", evaluation.version()}};
-    PutFigures(EvaluationFigures(), evaluation, &one);
+    EvaluationFigures().Put(evaluation, &one);
     json["evaluations"].push_back(std::move(one));
   }
   json["loss_unit"] = LossUnit(status.spec());
@@ -371,9 +370,9 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
       {"phase", status.reason().empty() ? status.phase()
                                         : absl::StrCat(status.phase(), ": ", status.reason())},
       {"version", absl::StrCat(status.version(), " of ", status.spec().rounds())},
-      {"parameters", KnownText(ValueOf(RunFigures(), "/parameters", status), CountText)},
-      {"tokens", WithThousands(status.tokens())},
-      {"elapsed", KnownText(ValueOf(RunFigures(), "/elapsed_seconds", status), FormatSeconds)},
+      RunFigures().At("/parameters").Row(status, "not known"),
+      RunFigures().At("/tokens").Row(status, "not known"),
+      RunFigures().At("/elapsed_seconds").Row(status, "not known"),
       {"mode", absl::StrCat(ModeOf(status.spec().mode()), status.mode_because().empty() ? "" : ": ",
                             status.mode_because())},
       {"data", DataRow(status)},
@@ -451,9 +450,8 @@ std::vector<std::string> RoundsText(const v1::RunStatus& status) {
   return AlignColumns(rows, ">>>>>>><");
 }
 
-std::string ToldText(const v1::PeerStatus& peer, const char* figure, std::string (*text)(double)) {
-  const std::optional<double> value = ValueOf(ToldFigures(), figure, peer);
-  return value ? text(*value) : "-";
+std::string ToldText(const v1::PeerStatus& peer, const char* figure) {
+  return ToldFigures().At(figure).Text(peer, "-");
 }
 
 std::string StepText(const v1::PeerProgress& progress) {
@@ -476,9 +474,9 @@ std::vector<std::string> PeersText(const v1::RunStatus& status) {
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
     rows.push_back({peer.member().peer(), RoleText(peer), peer.member().state(), progress.phase(),
-                    StepText(progress), ToldText(peer, "/progress/tokens_per_second", FormatRate),
+                    StepText(progress), ToldText(peer, "/progress/tokens_per_second"),
                     absl::StrCat(peer.rounds_contributed()),
-                    ToldText(peer, "/progress/exchange_bytes_sent", FormatBytes),
+                    ToldText(peer, "/progress/exchange_bytes_sent"),
                     absl::StrCat(progress.version()), PidText(peer), peer.member().region(),
                     peer.member().address(), WhyIdle(peer)});
   }
@@ -489,29 +487,30 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
   const v1::Member& member = peer.member();
   const v1::PeerProgress& progress = peer.progress();
   const v1::Offer& offer = member.offer();
-  const auto row = [&peer](const char* figure, std::string (*text)(double)) {
-    return KnownText(ValueOf(PeerFigures(), figure, peer), text);
+  const auto counted = [&peer](const char* figure) {
+    return PeerFigures().At(figure).Row(peer, "not known");
   };
+  const auto told = [&peer](const char* figure) { return ToldFigures().At(figure).Row(peer, "-"); };
   std::vector<std::vector<std::string>> rows = {
       {"peer", member.peer()},
       {"role", RoleText(peer)},
       {"state",
        peer.why().empty() ? member.state() : absl::StrCat(member.state(), ": ", peer.why())},
       {"phase", PhaseText(progress)},
-      {"version", absl::StrCat(progress.version())},
-      {"rounds contributed", absl::StrCat(peer.rounds_contributed())},
-      {"updates scaled down", row("/updates_clipped", CountText)},
-      {"updates refused", row("/updates_refused", CountText)},
+      told("/progress/version"),
+      counted("/rounds_contributed"),
+      counted("/updates_clipped"),
+      counted("/updates_refused"),
       {"offence", peer.offence().empty() ? "none" : peer.offence()},
-      {"tokens", WithThousands(peer.tokens())},
-      {"tokens a second", ToldText(peer, "/progress/tokens_per_second", FormatRate)},
-      {"sent in exchanges", ToldText(peer, "/progress/exchange_bytes_sent", FormatBytes)},
-      {"trained", ToldText(peer, "/progress/train_seconds", FormatSeconds)},
+      counted("/tokens"),
+      told("/progress/tokens_per_second"),
+      told("/progress/exchange_bytes_sent"),
+      told("/progress/train_seconds"),
       {"held back", progress.held_back().empty() ? "no" : progress.held_back()},
       {"utilisation", UtilisationRow(peer.utilisation())},
       {"last ready after", FormatMeasured(peer.ready_seconds(), 2, " s")},
-      {"share of the newest mean", row("/mean_share", FormatPercent)},
-      {"updates of bad data", row("/data_refused", CountText)},
+      counted("/mean_share"),
+      counted("/data_refused"),
       {"state digest",
        peer.state_digest().empty()
            ? "not reported"

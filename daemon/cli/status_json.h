@@ -25,7 +25,7 @@ std::vector<std::string> PeersText(const v1::RunStatus& status);
 std::vector<std::string> PeerText(const v1::PeerStatus& peer);
 // The next three return cells of tables of peers, or "-" if the peer does not report the figure.
 // `figure` is the JSON name of one of ToldFigures().
-std::string ToldText(const v1::PeerStatus& peer, const char* figure, std::string (*text)(double));
+std::string ToldText(const v1::PeerStatus& peer, const char* figure);
 std::string StepText(const v1::PeerProgress& progress);  // "12/30"
 std::string PidText(const v1::PeerStatus& peer);
 // Returns the reason why a peer does not train; if there are several, a limit of its owner comes
