@@ -1,9 +1,9 @@
 // The status table: lists every figure of a run that the program prints, with its unit, its help,
 // its source, its name in each output, and how it is taken from the status if it is known.
 //
-// `--json`, `atoll run metrics` and /metrics are made from the lists below, so a new figure is a
-// line here and a line of docs/metrics.md. The tables for people choose among the figures, and take
-// title, unit and value from here.
+// `--json`, `atoll run metrics`, /metrics and a peer's facts on the page are made from the lists
+// below, so a new figure is a line here and a line of docs/metrics.md. The tables for people choose
+// among the figures, and take title, unit and value from here.
 //
 // Law: a figure that is not known is left out and never shown as 0: it is null in JSON, an empty
 // field in CSV, no series for Prometheus, "-" or words for people, and a dash on the page. A figure
@@ -43,7 +43,7 @@ enum class FigureUnit {
   kNumber,  // real, without a unit
 };
 
-// Returns the name that docs/metrics.md uses: "bytes", "tokens/s".
+// Returns the name that docs/metrics.md and the page use: "bytes", "tokens/s".
 const char* UnitName(FigureUnit unit);
 
 // One line of the table, for one kind of record. A name is nullptr if its output does not show the
@@ -53,7 +53,7 @@ struct Figure {
   const char* json;    // a JSON pointer into the object of `--json`
   const char* column;  // the name of the column of `atoll run metrics`
   const char* metric;  // the name in /metrics; if it ends in "_total", the figure only grows
-  const char* title;   // the heading for people: in `atoll run show` and `atoll peer show`
+  const char* title;  // the heading for people: in `atoll run show`, `atoll peer show`, on the page
   FigureUnit unit;
   const char* help;    // one line, which is also the metric's help
   const char* source;  // the part of Atoll that knows the figure, and its origin

@@ -549,6 +549,20 @@ std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers
   return AlignColumns(rows, ">>><<<");
 }
 
+std::string PeerFiguresScript() {
+  Json listed = Json::array();
+  for (const auto& figures : {PeerFigures(), ToldFigures()}) {
+    for (const Figure<v1::PeerStatus>& figure : figures) {
+      if (figure.json == nullptr || figure.title == nullptr) continue;
+      listed.push_back({{"place", figure.json},
+                        {"title", figure.title},
+                        {"unit", UnitName(figure.unit)},
+                        {"help", figure.help}});
+    }
+  }
+  return absl::StrCat("export const peerFigures =\n", JsonLine(listed));
+}
+
 std::string JsonText(const Json& json) { return json.dump(2, ' ', true, kReplace) + "\n"; }
 std::string JsonLine(const Json& json) { return json.dump(-1, ' ', true, kReplace) + "\n"; }
 

@@ -55,6 +55,10 @@ std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers
 nlohmann::ordered_json OrNull(const std::optional<double>& value);
 nlohmann::ordered_json OrNull(const std::optional<int>& value);
 
+// Returns a script for the dashboard's page. It exports `peerFigures`: a peer's figures that have a
+// title, each with its place in PeerJson, its title, its unit (UnitName) and its help.
+std::string PeerFiguresScript();
+
 // Returns one object or list as indented text. The text is ASCII whatever the strings contain:
 // other characters and control characters are escaped, and bytes that are not valid UTF-8 become an
 // escaped U+FFFD.

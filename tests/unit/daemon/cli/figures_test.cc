@@ -258,6 +258,7 @@ TEST(FiguresTest, WhatIsNotKnownIsSaidToBeSoToPeople) {
     if (line.title.empty() || line.always) continue;
     const bool of_peer = absl::StartsWith(line.json, "/peers");
     const std::optional<std::string> value = RowOf(of_peer ? peer : run, line.title);
+    if (!value && of_peer) continue;  // only the page shows it
     ASSERT_TRUE(value.has_value()) << line.title;
     EXPECT_THAT(*value, AnyOf(StartsWith("-"), HasSubstr("not known"), StartsWith("unknown"),
                               StartsWith("not told")))
@@ -277,8 +278,10 @@ std::optional<Json> PageOf(const v1::RunStatus& status) {
   const TemporaryDirectory folder;
   const std::string file = folder.File("status.json");
   std::ofstream(file) << JsonText(RunStatusJson(status));
+  const std::string listed = folder.File("listed.js");
+  std::ofstream(listed) << PeerFiguresScript();
   const std::string command =
-      absl::StrCat("node ", ATOLL_PAGE_READER, " ", ATOLL_PAGE_FOLDER, " ", file);
+      absl::StrCat("node ", ATOLL_PAGE_READER, " ", ATOLL_PAGE_FOLDER, " ", listed, " ", file);
   FILE* const out = popen(command.c_str(), "r");
   std::string text;
   for (int c = fgetc(out); c != EOF; c = fgetc(out)) text.push_back(static_cast<char>(c));
@@ -301,7 +304,40 @@ TEST(FiguresTest, WhatIsNotKnownIsADashOnThePage) {
       EXPECT_THAT(text.get<std::string>(), Not(HasSubstr(wrong))) << id;
     }
   }
-  EXPECT_THAT((*page)["p1 peer-facts"].get<std::string>(), HasSubstr("Sent in exchanges –"));
+  const auto facts = (*page)["p1 peer-facts"].get<std::string>();
+  EXPECT_THAT(facts, HasSubstr("Sent in exchanges –"));
+  for (const TableLine& line : AllLines(NothingKnown())) {
+    if (line.title.empty() || !absl::StartsWith(line.json, "/peers")) continue;
+    std::string title = line.title;
+    title[0] = absl::ascii_toupper(static_cast<unsigned char>(title[0]));
+    EXPECT_EQ(absl::StrContains(facts, title + " –"), !line.always) << title;
+    EXPECT_THAT(facts, HasSubstr(title + " "));
+  }
+}
+
+// Broken: the page would show a figure in another unit than its own.
+TEST(FiguresTest, ThePageShowsEveryUnit) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  v1::PeerStatus* const peer = AddPeer(&status, "p1", 12345678, 80, 1234);
+  peer->set_tokens(56789);
+  peer->set_mean_share(0.25);
+  peer->set_up_bytes_per_second(2.5e6);
+  peer->set_pid(4711);
+  peer->set_clock_offset_seconds(-90);
+  v1::PeerProgress* const progress = peer->mutable_progress();
+  progress->set_phase("training");
+  progress->set_loss(2.5);
+  progress->set_tokens_per_second(1234);
+  progress->set_clock_seconds(1.8e9);
+  const std::optional<Json> page = PageOf(status);
+  if (!page) GTEST_SKIP() << "there is no Node.js";
+  const auto facts = (*page)["p1 peer-facts"].get<std::string>();
+  for (const char* fact :
+       {"Rounds contributed 1,234", "Tokens 56,789", "Share of the newest mean 25.0 %",
+        "Line up 20 Mbit/s", "Process 4711", "Loss of recent steps 2.5000", "Tokens a second 1,234",
+        "Trained 80 s", "Sent in exchanges 12.3 MB", "Clock -2 min"}) {
+    EXPECT_THAT(facts, HasSubstr(fact));
+  }
 }
 
 v1::RunStatus Diverged() {
