@@ -109,12 +109,13 @@ std::vector<std::string> LinksText(const v1::RunStatus& status) {
   return AlignColumns(rows, "<<>>>");
 }
 
-std::string CapsText(const v1::PeerStatus& peer) {
-  if (peer.up_cap_bytes_per_second() <= 0 && peer.down_cap_bytes_per_second() <= 0) {
-    return "none stated";
-  }
-  return absl::StrCat(FormatBitRate(peer.up_cap_bytes_per_second()), " up, ",
-                      FormatBitRate(peer.down_cap_bytes_per_second()), " down");
+// Returns "20 Mbit/s up, - down", or `unknown` if neither figure is known.
+std::string BothWays(const v1::PeerStatus& peer, const char* up, const char* down,
+                     const char* unknown) {
+  const std::string sent = PeerFigures().At(up).Text(peer, "-");
+  const std::string received = PeerFigures().At(down).Text(peer, "-");
+  if (sent == "-" && received == "-") return unknown;
+  return absl::StrCat(sent, " up, ", received, " down");
 }
 
 // Seconds and smaller offsets come from heartbeats that wait for their turn, and have no meaning.
@@ -132,13 +133,6 @@ std::string TimeLeftText(const v1::RunStatus& status) {
   return absl::StrCat("in about ",
                       FormatSeconds(status.predicted_end_unix_seconds() - status.unix_seconds()),
                       ", at ", absl::FormatTime("%Y-%m-%d %H:%M UTC", end, absl::UTCTimeZone()));
-}
-
-// Returns the rates of payload, in bits, as line speeds are advertised.
-std::string LineText(const v1::PeerStatus& peer) {
-  if (peer.up_bytes_per_second() <= 0 && peer.down_bytes_per_second() <= 0) return "not measured";
-  return absl::StrFormat("%.3g Mbit/s up, %.3g Mbit/s down", 8e-6 * peer.up_bytes_per_second(),
-                         8e-6 * peer.down_bytes_per_second());
 }
 
 // The utilisation of the newest round, or of a peer's newest update.
@@ -337,8 +331,8 @@ std::string NoiseVerdict(const v1::NoiseStatus& noise) {
 
 std::optional<double> SpentEpsilon(const v1::RunStatus& status) {
   if (status.version() == 0) return 0;
-  if (status.rounds().empty() || status.rounds().rbegin()->epsilon() == 0) return std::nullopt;
-  return status.rounds().rbegin()->epsilon();
+  if (status.rounds().empty()) return std::nullopt;
+  return RoundFigures().At("/epsilon").value(*status.rounds().rbegin());
 }
 
 std::string PrivacyText(const v1::PrivacySpec& privacy, std::optional<double> epsilon) {
@@ -516,8 +510,9 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
            ? "not reported"
            : absl::StrCat(Hex(peer.state_digest()), " of version ", peer.state_version())},
       {"device", peer.device()},
-      {"line", LineText(peer)},
-      {"its owner's limits", CapsText(peer)},
+      {"line", BothWays(peer, "/up_bytes_per_second", "/down_bytes_per_second", "not measured")},
+      {"its owner's limits",
+       BothWays(peer, "/up_cap_bytes_per_second", "/down_cap_bytes_per_second", "none stated")},
       {"clock", ClockText(peer)},
       {"address", member.address().empty() ? "dials out only" : member.address()},
       {"region", member.region().empty() ? "of its own" : member.region()},
