@@ -97,7 +97,7 @@ std::vector<std::string> PeerRow(const std::string& id, const PeerHistory& peer,
   return {id,
           phase,
           gone ? "-" : StepText(progress),
-          gone ? "-" : ToldText(peer.newest, "/progress/tokens_per_second", FormatRate),
+          gone ? "-" : ToldText(peer.newest, "/progress/tokens_per_second"),
           gone ? "-" : Loss(progress.loss()),
           gone ? "-" : UtilisationText(peer.newest.utilisation()),
           absl::StrCat(peer.newest.rounds_contributed()),
@@ -121,7 +121,7 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
   }
   std::optional<double> spent = 0;
   if (!history.rounds().empty()) {
-    spent = ValueOf(RoundFigures(), "/epsilon", history.rounds().rbegin()->second);
+    spent = RoundFigures().At("/epsilon").value(history.rounds().rbegin()->second);
   }
   const std::string privacy = PrivacyText(status.spec().privacy(), spent);
   if (!privacy.empty()) lines.push_back(absl::StrCat("privacy: ", privacy));

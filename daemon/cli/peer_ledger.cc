@@ -107,11 +107,11 @@ std::vector<std::string> LedgerText(const std::vector<LedgerRow>& rows) {
     const v1::PeerStatus& peer = row.peer;
     const v1::PeerProgress& progress = peer.progress();
     table.push_back({peer.member().peer(), peer.role(), peer.member().state(), progress.phase(),
-                     StepText(progress), ToldText(peer, "/progress/tokens_per_second", FormatRate),
+                     StepText(progress), ToldText(peer, "/progress/tokens_per_second"),
                      absl::StrCat(RoundsOf(row)), WithThousands(TokensOf(row)),
                      HasAccount(row) ? FormatPercent(row.account.share()) : "-",
-                     ToldText(peer, "/progress/train_seconds", FormatSeconds),
-                     ToldText(peer, "/progress/exchange_bytes_sent", FormatBytes),
+                     ToldText(peer, "/progress/train_seconds"),
+                     ToldText(peer, "/progress/exchange_bytes_sent"),
                      absl::StrCat(progress.version()), PidText(peer), peer.member().region(),
                      peer.member().address(), WhyIdle(peer)});
   }

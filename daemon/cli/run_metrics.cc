@@ -48,7 +48,7 @@ void Fill(absl::Span<const Figure<Of>> figures, const Of& of, Json* row) {
   for (const Figure<Of>& figure : figures) {
     if (figure.column == nullptr) continue;
     Json& field = (*row)[figure.column];
-    if (field.is_null()) field = FigureJson(figure.value(of), figure.form);
+    if (field.is_null()) field = figure.ToJson(of);
   }
 }
 

@@ -23,21 +23,25 @@ using Labels = std::vector<prometheus::ClientMetric::Label>;
 using Families = std::vector<prometheus::MetricFamily>;
 using prometheus::MetricType;
 
+constexpr MetricType kGauge = MetricType::Gauge;
+constexpr MetricType kCounter = MetricType::Counter;
+
+MetricType TypeOf(const char* metric) {
+  return absl::EndsWith(metric, "_total") ? kCounter : kGauge;
+}
+
 // Returns nothing for 0, which means not measured.
 template <typename T>
 std::optional<double> Known(T value) {
   return value == 0 ? std::nullopt : std::optional<double>(static_cast<double>(value));
 }
 
-std::optional<double> Whole(uint64_t value) { return static_cast<double>(value); }
-
 // One series of a process that a run's status does not report (figures.h has those that it
 // reports).
 template <typename Of>
 struct Metric {
-  const char* metric;
-  MetricType type;
-  const char* what;
+  const char* metric;  // if it ends in "_total", the figure only grows
+  const char* help;
   std::optional<double> (*value)(const Of&);
 };
 
@@ -68,9 +72,6 @@ bool IsHeardOf(const v1::PeerStatus& peer) {
   return state == "live" || state == "joining" || state == "suspect";
 }
 
-constexpr MetricType kGauge = MetricType::Gauge;
-constexpr MetricType kCounter = MetricType::Counter;
-
 constexpr StateMetric<v1::RunStatus> kRunStates[] = {
     {"atoll_run_phase", "1 for the phase that it is in, the label `phase`", "phase",
      [](const v1::RunStatus& run) -> absl::string_view { return run.phase(); }},
@@ -89,34 +90,14 @@ constexpr StateMetric<v1::PeerStatus> kToldStates[] = {
      [](const v1::PeerStatus& peer) { return PhaseOf(peer.progress()); }},
 };
 
-// The figures that a daemon knows about itself.
+// What a daemon knows beside the figures that it reports to the coordinator (ToldFigures).
 constexpr Metric<DaemonFigures> kDaemonMetrics[] = {
-    {"atoll_daemon_connected", kGauge, "1 while it has a session with the coordinator",
-     [](const DaemonFigures& daemon) { return Whole(daemon.connected ? 1 : 0); }},
-    {"atoll_daemon_version", kGauge, "Version of the model that it holds",
-     [](const DaemonFigures& daemon) { return Whole(daemon.progress.version()); }},
-    {"atoll_daemon_step", kGauge, "Inner step of the round",
-     [](const DaemonFigures& daemon) { return Whole(daemon.progress.step()); }},
-    {"atoll_daemon_steps", kGauge, "Inner steps that the round has",
-     [](const DaemonFigures& daemon) { return Whole(daemon.progress.steps()); }},
-    {"atoll_daemon_loss", kGauge, "Training loss of recent inner steps",
-     [](const DaemonFigures& daemon) { return Known(daemon.progress.loss()); }},
-    {"atoll_daemon_tokens_total", kCounter, "Tokens that it has trained on",
-     [](const DaemonFigures& daemon) { return Whole(daemon.tokens); }},
-    {"atoll_daemon_tokens_per_second", kGauge, "Speed of its inner steps",
-     [](const DaemonFigures& daemon) { return Known(daemon.progress.tokens_per_second()); }},
-    {"atoll_daemon_train_seconds_total", kCounter, "Its inner steps in this run",
-     [](const DaemonFigures& daemon) {
-       return std::optional<double>(daemon.progress.train_seconds());
-     }},
-    {"atoll_daemon_exchange_sent_bytes_total", kCounter,
-     "Bytes that it sent in exchanges of this run",
-     [](const DaemonFigures& daemon) { return Whole(daemon.progress.exchange_bytes_sent()); }},
-    {"atoll_daemon_exchange_received_bytes_total", kCounter,
-     "Bytes that it received in exchanges of this run",
-     [](const DaemonFigures& daemon) { return Whole(daemon.progress.exchange_bytes_received()); }},
-    {"atoll_daemon_worker_restarts_total", kCounter, "How often its worker was started again",
-     [](const DaemonFigures& daemon) { return Whole(daemon.worker_restarts); }},
+    {"atoll_daemon_connected", "1 while it has a session with the coordinator",
+     [](const DaemonFigures& daemon) -> std::optional<double> { return daemon.connected ? 1 : 0; }},
+    {"atoll_daemon_tokens_total", "Tokens that it has trained on",
+     [](const DaemonFigures& daemon) -> std::optional<double> { return daemon.tokens; }},
+    {"atoll_daemon_worker_restarts_total", "How often its worker was started again",
+     [](const DaemonFigures& daemon) -> std::optional<double> { return daemon.worker_restarts; }},
 };
 
 constexpr StateMetric<DaemonFigures> kDaemonStates[] = {
@@ -124,30 +105,30 @@ constexpr StateMetric<DaemonFigures> kDaemonStates[] = {
      [](const DaemonFigures& daemon) { return PhaseOf(daemon.progress); }},
 };
 
+constexpr auto kDaemonName = &Figure<v1::PeerStatus>::daemon_metric;
+
 constexpr char kHeldBack[] = "atoll_daemon_held_back";
 constexpr char kHeldBackHelp[] =
     "1 while it does not train by its owner's will: one series for each `reason`";
 
 constexpr Metric<ProcessFigures> kProcessMetrics[] = {
-    {"process_resident_memory_bytes", kGauge, "Memory of this process",
+    {"process_resident_memory_bytes", "Memory of this process",
      [](const ProcessFigures& process) { return Known(process.resident_bytes); }},
-    {"process_virtual_memory_bytes", kGauge, "Its address space",
+    {"process_virtual_memory_bytes", "Its address space",
      [](const ProcessFigures& process) { return Known(process.virtual_bytes); }},
-    {"process_cpu_seconds_total", kCounter, "Processor time of all its threads",
+    {"process_cpu_seconds_total", "Processor time of all its threads",
      [](const ProcessFigures& process) { return Known(process.cpu_seconds); }},
-    {"process_start_time_seconds", kGauge, "When it began, Unix time",
+    {"process_start_time_seconds", "When it began, Unix time",
      [](const ProcessFigures& process) { return Known(process.started_unix_seconds); }},
-    {"process_open_fds", kGauge, "Files and connections that it has open",
+    {"process_open_fds", "Files and connections that it has open",
      [](const ProcessFigures& process) { return Known(process.open_descriptors); }},
-    {"process_max_fds", kGauge, "How many it may have open",
+    {"process_max_fds", "How many it may have open",
      [](const ProcessFigures& process) { return Known(process.most_descriptors); }},
-    {"atoll_process_disk_free_bytes", kGauge, "Left on the disk of its folder",
+    {"atoll_process_disk_free_bytes", "Left on the disk of its folder",
      [](const ProcessFigures& process) { return Known(process.disk_free_bytes); }},
-    {"atoll_process_memory_available_bytes", kGauge,
-     "Memory that its machine or container has left",
+    {"atoll_process_memory_available_bytes", "Memory that its machine or container has left",
      [](const ProcessFigures& process) { return Known(process.memory_available_bytes); }},
-    {"atoll_process_loop_late_seconds_total", kCounter,
-     "How late its loop was, looked at once a second",
+    {"atoll_process_loop_late_seconds_total", "How late its loop was, looked at once a second",
      [](const ProcessFigures& process) { return std::optional<double>(process.late_seconds); }},
 };
 
@@ -190,21 +171,13 @@ void AddFamily(prometheus::MetricFamily family, Families* families) {
 template <typename Of>
 using Subjects = std::vector<std::pair<const Of*, Labels>>;
 
-template <typename Of>
-MetricType TypeOf(const Metric<Of>& metric) {
-  return metric.type;
-}
-template <typename Of>
-MetricType TypeOf(const Figure<Of>& figure) {
-  return absl::EndsWith(figure.metric, "_total") ? kCounter : kGauge;
-}
-
-// `Line` is a Metric or a Figure of the subjects.
+// `Line` is a Metric or a Figure of the subjects; `name` is the member that has its name.
 template <typename Line, typename Of>
-void AddMetrics(absl::Span<const Line> lines, const Subjects<Of>& subjects, Families* families) {
+void AddMetrics(absl::Span<const Line> lines, const Subjects<Of>& subjects, Families* families,
+                const char* Line::*name = &Line::metric) {
   for (const Line& line : lines) {
-    if (line.metric == nullptr) continue;
-    prometheus::MetricFamily family = Family(line.metric, line.what, TypeOf(line));
+    if (line.*name == nullptr) continue;
+    prometheus::MetricFamily family = Family(line.*name, line.help, TypeOf(line.*name));
     for (const auto& [of, labels] : subjects) {
       const std::optional<double> value = line.value(*of);
       if (value.has_value()) AddSample(*value, labels, &family);
@@ -228,10 +201,12 @@ void AddStates(absl::Span<const StateMetric<Of>> metrics, const Subjects<Of>& su
 }
 
 template <typename Line>
-void AddNames(absl::Span<const Line> lines, std::vector<MetricName>* names) {
+void AddNames(absl::Span<const Line> lines, std::vector<MetricName>* names,
+              const char* Line::*name = &Line::metric) {
   for (const Line& line : lines) {
-    if (line.metric == nullptr) continue;
-    names->push_back({line.metric, TypeOf(line) == kCounter ? "counter" : "gauge", line.what});
+    if (line.*name == nullptr) continue;
+    const char* const type = TypeOf(line.*name) == kCounter ? "counter" : "gauge";
+    names->push_back({line.*name, type, line.help});
   }
 }
 
@@ -267,6 +242,7 @@ std::vector<MetricName> RunMetricNames() {
 std::vector<MetricName> DaemonMetricNames() {
   std::vector<MetricName> names;
   AddNames(absl::MakeConstSpan(kDaemonMetrics), &names);
+  AddNames(ToldFigures(), &names, kDaemonName);
   AddStateNames(absl::MakeConstSpan(kDaemonStates), &names);
   names.push_back({kHeldBack, "gauge", kHeldBackHelp});
   return names;
@@ -324,6 +300,9 @@ std::string DaemonExposition(const DaemonFigures& figures) {
   Families families;
   AddMetrics(absl::MakeConstSpan(kDaemonMetrics), Subjects<DaemonFigures>{{&figures, labels}},
              &families);
+  v1::PeerStatus told;
+  *told.mutable_progress() = figures.progress;
+  AddMetrics(ToldFigures(), Subjects<v1::PeerStatus>{{&told, labels}}, &families, kDaemonName);
   AddStates(absl::MakeConstSpan(kDaemonStates), {{&figures, labels}}, &families);
   prometheus::MetricFamily held_back = Family(kHeldBack, kHeldBackHelp, kGauge);
   const char* const present = HeldBackReason(figures.progress.held_back());

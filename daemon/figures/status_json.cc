@@ -92,7 +92,7 @@ Json LinksJson(const v1::RunStatus& status) {
   Json links = Json::array();
   for (const v1::LinkStatus& link : status.links()) {
     Json json = {{"from", link.from()}, {"to", link.to()}};
-    PutFigures(LinkFigures(), link, &json);
+    LinkFigures().Put(link, &json);
     links.push_back(std::move(json));
   }
   return links;
@@ -101,19 +101,21 @@ Json LinksJson(const v1::RunStatus& status) {
 std::vector<std::string> LinksText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {{"from", "to", "counted on", "carried", "latency"}};
   for (const v1::LinkStatus& link : status.links()) {
-    rows.push_back({link.from(), link.to(), FormatBitRate(link.predicted_bytes_per_second()),
-                    FormatBitRate(link.measured_bytes_per_second()),
+    rows.push_back({link.from(), link.to(),
+                    LinkFigures().At("/predicted_bytes_per_second").Text(link, "-"),
+                    LinkFigures().At("/measured_bytes_per_second").Text(link, "-"),
                     link.seconds() <= 0 ? "-" : absl::StrFormat("%.0f ms", 1e3 * link.seconds())});
   }
   return AlignColumns(rows, "<<>>>");
 }
 
-std::string CapsText(const v1::PeerStatus& peer) {
-  if (peer.up_cap_bytes_per_second() <= 0 && peer.down_cap_bytes_per_second() <= 0) {
-    return "none stated";
-  }
-  return absl::StrCat(FormatBitRate(peer.up_cap_bytes_per_second()), " up, ",
-                      FormatBitRate(peer.down_cap_bytes_per_second()), " down");
+// Returns "20 Mbit/s up, - down", or `unknown` if neither figure is known.
+std::string BothWays(const v1::PeerStatus& peer, const char* up, const char* down,
+                     const char* unknown) {
+  const std::string sent = PeerFigures().At(up).Text(peer, "-");
+  const std::string received = PeerFigures().At(down).Text(peer, "-");
+  if (sent == "-" && received == "-") return unknown;
+  return absl::StrCat(sent, " up, ", received, " down");
 }
 
 // Seconds and smaller offsets come from heartbeats that wait for their turn, and have no meaning.
@@ -133,13 +135,6 @@ std::string TimeLeftText(const v1::RunStatus& status) {
                       ", at ", absl::FormatTime("%Y-%m-%d %H:%M UTC", end, absl::UTCTimeZone()));
 }
 
-// Returns the rates of payload, in bits, as line speeds are advertised.
-std::string LineText(const v1::PeerStatus& peer) {
-  if (peer.up_bytes_per_second() <= 0 && peer.down_bytes_per_second() <= 0) return "not measured";
-  return absl::StrFormat("%.3g Mbit/s up, %.3g Mbit/s down", 8e-6 * peer.up_bytes_per_second(),
-                         8e-6 * peer.down_bytes_per_second());
-}
-
 // The utilisation of the newest round, or of a peer's newest update.
 std::string UtilisationRow(const v1::Utilisation& utilisation) {
   if (!TrainedShare(utilisation)) return "not known";
@@ -150,8 +145,6 @@ std::string UtilisationRow(const v1::Utilisation& utilisation) {
   return text;
 }
 
-std::string CountText(double count) { return WithThousands(static_cast<uint64_t>(count)); }
-
 std::string PhaseText(const v1::PeerProgress& progress) {
   if (progress.phase().empty()) return "-";
   if (progress.steps() == 0) return progress.phase();
@@ -159,7 +152,7 @@ std::string PhaseText(const v1::PeerProgress& progress) {
 }
 
 std::string DataRow(const v1::RunStatus& status) {
-  if (ValueOf(RunFigures(), "/data/spent", status)) return DataText(status.data());
+  if (RunFigures().At("/data/spent").value(status)) return DataText(status.data());
   return status.spec().data().private_() ? "each party's own" : "not known";
 }
 
@@ -201,8 +194,8 @@ Json PeerJson(const v1::PeerStatus& peer) {
                {"state_digest", Hex(peer.state_digest())},
                {"device", peer.device()},
                {"notice", peer.notice()}};
-  PutFigures(ToldFigures(), peer, &json);
-  PutFigures(PeerFigures(), peer, &json);
+  ToldFigures().Put(peer, &json);
+  PeerFigures().Put(peer, &json);
   if (!peer.has_utilisation()) json["utilisation"] = nullptr;
   return json;
 }
@@ -227,7 +220,7 @@ Json DoubtsJson(const v1::RunStatus& status) {
 
 Json RoundJson(const v1::RoundRecord& round) {
   Json json = {{"version", round.version()}};
-  PutFigures(RoundFigures(), round, &json);
+  RoundFigures().Put(round, &json);
   if (!round.has_utilisation()) json["utilisation"] = nullptr;
   json["plan"] = round.plan().empty() ? Json(nullptr) : Json(round.plan());
   return json;
@@ -246,14 +239,14 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"peers", PeersJson(status)},
                {"links", LinksJson(status)},
                {"doubts", DoubtsJson(status)}};
-  PutFigures(RunFigures(), status, &json);
+  RunFigures().Put(status, &json);
   json["parent"] = status.spec().has_parent() ? LineageJson(status.spec().parent()) : Json(nullptr);
   json["rounds"] = Json::array();
   for (const v1::RoundRecord& round : status.rounds()) json["rounds"].push_back(RoundJson(round));
   json["evaluations"] = Json::array();
   for (const v1::EvaluationRecord& evaluation : status.evaluations()) {
     Json one = {{"version", evaluation.version()}};
-    PutFigures(EvaluationFigures(), evaluation, &one);
+    EvaluationFigures().Put(evaluation, &one);
     json["evaluations"].push_back(std::move(one));
   }
   json["loss_unit"] = LossUnit(status.spec());
@@ -338,8 +331,8 @@ std::string NoiseVerdict(const v1::NoiseStatus& noise) {
 
 std::optional<double> SpentEpsilon(const v1::RunStatus& status) {
   if (status.version() == 0) return 0;
-  if (status.rounds().empty() || status.rounds().rbegin()->epsilon() == 0) return std::nullopt;
-  return status.rounds().rbegin()->epsilon();
+  if (status.rounds().empty()) return std::nullopt;
+  return RoundFigures().At("/epsilon").value(*status.rounds().rbegin());
 }
 
 std::string PrivacyText(const v1::PrivacySpec& privacy, std::optional<double> epsilon) {
@@ -371,9 +364,9 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
       {"phase", status.reason().empty() ? status.phase()
                                         : absl::StrCat(status.phase(), ": ", status.reason())},
       {"version", absl::StrCat(status.version(), " of ", status.spec().rounds())},
-      {"parameters", KnownText(ValueOf(RunFigures(), "/parameters", status), CountText)},
-      {"tokens", WithThousands(status.tokens())},
-      {"elapsed", KnownText(ValueOf(RunFigures(), "/elapsed_seconds", status), FormatSeconds)},
+      RunFigures().At("/parameters").Row(status, "not known"),
+      RunFigures().At("/tokens").Row(status, "not known"),
+      RunFigures().At("/elapsed_seconds").Row(status, "not known"),
       {"mode", absl::StrCat(ModeOf(status.spec().mode()), status.mode_because().empty() ? "" : ": ",
                             status.mode_because())},
       {"data", DataRow(status)},
@@ -451,9 +444,8 @@ std::vector<std::string> RoundsText(const v1::RunStatus& status) {
   return AlignColumns(rows, ">>>>>>><");
 }
 
-std::string ToldText(const v1::PeerStatus& peer, const char* figure, std::string (*text)(double)) {
-  const std::optional<double> value = ValueOf(ToldFigures(), figure, peer);
-  return value ? text(*value) : "-";
+std::string ToldText(const v1::PeerStatus& peer, const char* figure) {
+  return ToldFigures().At(figure).Text(peer, "-");
 }
 
 std::string StepText(const v1::PeerProgress& progress) {
@@ -476,9 +468,9 @@ std::vector<std::string> PeersText(const v1::RunStatus& status) {
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
     rows.push_back({peer.member().peer(), RoleText(peer), peer.member().state(), progress.phase(),
-                    StepText(progress), ToldText(peer, "/progress/tokens_per_second", FormatRate),
+                    StepText(progress), ToldText(peer, "/progress/tokens_per_second"),
                     absl::StrCat(peer.rounds_contributed()),
-                    ToldText(peer, "/progress/exchange_bytes_sent", FormatBytes),
+                    ToldText(peer, "/progress/exchange_bytes_sent"),
                     absl::StrCat(progress.version()), PidText(peer), peer.member().region(),
                     peer.member().address(), WhyIdle(peer)});
   }
@@ -489,36 +481,38 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
   const v1::Member& member = peer.member();
   const v1::PeerProgress& progress = peer.progress();
   const v1::Offer& offer = member.offer();
-  const auto row = [&peer](const char* figure, std::string (*text)(double)) {
-    return KnownText(ValueOf(PeerFigures(), figure, peer), text);
+  const auto counted = [&peer](const char* figure) {
+    return PeerFigures().At(figure).Row(peer, "not known");
   };
+  const auto told = [&peer](const char* figure) { return ToldFigures().At(figure).Row(peer, "-"); };
   std::vector<std::vector<std::string>> rows = {
       {"peer", member.peer()},
       {"role", RoleText(peer)},
       {"state",
        peer.why().empty() ? member.state() : absl::StrCat(member.state(), ": ", peer.why())},
       {"phase", PhaseText(progress)},
-      {"version", absl::StrCat(progress.version())},
-      {"rounds contributed", absl::StrCat(peer.rounds_contributed())},
-      {"updates scaled down", row("/updates_clipped", CountText)},
-      {"updates refused", row("/updates_refused", CountText)},
+      told("/progress/version"),
+      counted("/rounds_contributed"),
+      counted("/updates_clipped"),
+      counted("/updates_refused"),
       {"offence", peer.offence().empty() ? "none" : peer.offence()},
-      {"tokens", WithThousands(peer.tokens())},
-      {"tokens a second", ToldText(peer, "/progress/tokens_per_second", FormatRate)},
-      {"sent in exchanges", ToldText(peer, "/progress/exchange_bytes_sent", FormatBytes)},
-      {"trained", ToldText(peer, "/progress/train_seconds", FormatSeconds)},
+      counted("/tokens"),
+      told("/progress/tokens_per_second"),
+      told("/progress/exchange_bytes_sent"),
+      told("/progress/train_seconds"),
       {"held back", progress.held_back().empty() ? "no" : progress.held_back()},
       {"utilisation", UtilisationRow(peer.utilisation())},
       {"last ready after", FormatMeasured(peer.ready_seconds(), 2, " s")},
-      {"share of the newest mean", row("/mean_share", FormatPercent)},
-      {"updates of bad data", row("/data_refused", CountText)},
+      counted("/mean_share"),
+      counted("/data_refused"),
       {"state digest",
        peer.state_digest().empty()
            ? "not reported"
            : absl::StrCat(Hex(peer.state_digest()), " of version ", peer.state_version())},
       {"device", peer.device()},
-      {"line", LineText(peer)},
-      {"its owner's limits", CapsText(peer)},
+      {"line", BothWays(peer, "/up_bytes_per_second", "/down_bytes_per_second", "not measured")},
+      {"its owner's limits",
+       BothWays(peer, "/up_cap_bytes_per_second", "/down_cap_bytes_per_second", "none stated")},
       {"clock", ClockText(peer)},
       {"address", member.address().empty() ? "dials out only" : member.address()},
       {"region", member.region().empty() ? "of its own" : member.region()},
@@ -548,6 +542,20 @@ std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers
                     ToHex(HeaderDigest(header)).substr(0, 16)});
   }
   return AlignColumns(rows, ">>><<<");
+}
+
+std::string PeerFiguresScript() {
+  Json listed = Json::array();
+  for (const auto& figures : {PeerFigures(), ToldFigures()}) {
+    for (const Figure<v1::PeerStatus>& figure : figures) {
+      if (figure.json == nullptr || figure.title == nullptr) continue;
+      listed.push_back({{"place", figure.json},
+                        {"title", figure.title},
+                        {"unit", UnitName(figure.unit)},
+                        {"help", figure.help}});
+    }
+  }
+  return absl::StrCat("export const peerFigures =\n", JsonLine(listed));
 }
 
 std::string JsonText(const Json& json) { return json.dump(2, ' ', true, kReplace) + "\n"; }

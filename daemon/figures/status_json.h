@@ -25,7 +25,7 @@ std::vector<std::string> PeersText(const v1::RunStatus& status);
 std::vector<std::string> PeerText(const v1::PeerStatus& peer);
 // The next three return cells of tables of peers, or "-" if the peer does not report the figure.
 // `figure` is the JSON name of one of ToldFigures().
-std::string ToldText(const v1::PeerStatus& peer, const char* figure, std::string (*text)(double));
+std::string ToldText(const v1::PeerStatus& peer, const char* figure);
 std::string StepText(const v1::PeerProgress& progress);  // "12/30"
 std::string PidText(const v1::PeerStatus& peer);
 // Returns the reason why a peer does not train; if there are several, a limit of its owner comes
@@ -54,6 +54,10 @@ std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers
 // Returns the JSON of a figure that may be unknown or not finite (see FigureJson).
 nlohmann::ordered_json OrNull(const std::optional<double>& value);
 nlohmann::ordered_json OrNull(const std::optional<int>& value);
+
+// Returns a script for the dashboard's page. It exports `peerFigures`: a peer's figures that have a
+// title, each with its place in PeerJson, its title, its unit (UnitName) and its help.
+std::string PeerFiguresScript();
 
 // Returns one object or list as indented text. The text is ASCII whatever the strings contain:
 // other characters and control characters are escaped, and bytes that are not valid UTF-8 become an

@@ -3,12 +3,14 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
+#include "daemon/figures/status_json.h"
 #include "daemon/web/page_files.h"
 
 namespace atolld {
 namespace {
 
 constexpr char kJsonType[] = "application/json";
+constexpr char kScriptType[] = "text/javascript; charset=utf-8";
 
 std::string ParameterOf(const HttpRequest& request, const char* name) {
   const auto found = request.parameters.find(name);
@@ -27,6 +29,7 @@ void ServeDashboard(HttpServer& server, const RunBoard& board) {
     server.AddPage("/", type, body);
     server.AddPage("/peer/*", type, body);
   }
+  server.AddPage("/listed.js", kScriptType, [](const HttpRequest&) { return PeerFiguresScript(); });
   server.AddPage("/api/run", kJsonType, [&board](const HttpRequest&) { return board.RunJson(); });
   server.AddPage("/api/rounds", kJsonType, [&board](const HttpRequest& request) {
     uint64_t from = 0;

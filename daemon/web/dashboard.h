@@ -1,6 +1,7 @@
 // The dashboard: a page that shows a run in a browser, and the data that the page requests.
 //
 //   /             the page, which is also served at /peer/ID, with its script and style
+//   /listed.js    the figures of a peer that the page shows (PeerFiguresScript)
 //   /api/run      the state of the run as JSON (RunBoard::RunJson)
 //   /api/rounds   the rounds from version ?from= on, as JSON
 //   /api/events   the changes of the state as they happen, as text/event-stream

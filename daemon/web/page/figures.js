@@ -74,6 +74,18 @@ export function share(value) {
   return Number.isFinite(value) ? `${(100 * value).toFixed(1)} %` : NONE;
 }
 
+const plain = (value) => Number.isFinite(value) ? String(value) : NONE;
+
+// The units of /listed.js. All others are counted.
+const TEXTS = {
+  "ordinal": plain, "bytes": bytes, "bytes/s": rate, "tokens/s": speed, "share": share,
+  "loss": loss, "seconds": (value) => value < 0 ? `-${seconds(-value)}` : seconds(value),
+};
+
+export function shown(unit, value) {
+  return (TEXTS[unit] || count)(value);
+}
+
 export function clock(unixSeconds) {
   const date = new Date(1000 * unixSeconds);
   const far = Math.abs(Date.now() / 1000 - unixSeconds) > 20 * 3600;

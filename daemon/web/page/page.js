@@ -3,6 +3,7 @@
 
 import {LossChart, TimeChart} from "/charts.js";
 import * as figures from "/figures.js";
+import {peerFigures} from "/listed.js";
 
 const SILENT_AFTER = 3000;   // a coordinator that lives says so every second
 const REOPEN_AFTER = 10000;  // a line that says nothing for so long is given up
@@ -466,37 +467,23 @@ function routedPeer() {
   }
 }
 
+// The value at a place such as "/progress/loss"; null where nothing is known.
+function valueAt(peer, place) {
+  const names = place.slice(1).split("/");
+  return names.reduce((value, name) => (value === null ? null : value[name]), peer);
+}
+
+// Each fact has a title, a text and, if it is listed, help.
 function factsOf(peer) {
   const {progress, member} = peer;
-  const known = (value, show) => (value === null || value === undefined ? figures.none : show(value));
-  const used = peer.utilisation || {};
+  const listed = peerFigures.map(({place, title, unit, help}) => [
+    title.charAt(0).toUpperCase() + title.slice(1), figures.shown(unit, valueAt(peer, place)), help,
+  ]);
   return [
     ["Role", member.role], ["Region", member.region || figures.none],
     ["Address", member.address || "dials out only"], ["Device", peer.device || figures.none],
-    ["Round", figures.count(progress.version)],
     ["Step", progress.steps ? `${progress.step} of ${progress.steps}` : figures.none],
-    ["Rounds contributed", figures.count(peer.rounds_contributed)],
-    ["Tokens", figures.count(peer.tokens)],
-    ["Share of the newest mean", figures.share(peer.mean_share)],
-    ["Utilisation", figures.share(usedOf(peer))],
-    ["Waited before its newest update", known(used.waited_seconds, figures.seconds)],
-    ["Exchanged while it trained", known(used.hidden_bytes, figures.bytes)],
-    ["Exchanged while it waited", known(used.waited_bytes, figures.bytes)],
-    ["Tokens a second", figures.speed(progress.tokens_per_second)],
-    ["Loss of recent steps", known(progress.loss, figures.loss)],
-    ["From its order to its update", known(peer.ready_seconds, figures.seconds)],
-    ["Time in inner steps", figures.seconds(progress.train_seconds)],
-    ["Sent in exchanges", figures.bytes(progress.exchange_bytes_sent)],
-    ["Received in exchanges", known(progress.exchange_bytes_received, figures.bytes)],
-    ["Line up", figures.rate(peer.up_bytes_per_second)],
-    ["Line down", figures.rate(peer.down_bytes_per_second)],
-    ["Allowed up", known(peer.up_cap_bytes_per_second, figures.rate)],
-    ["Allowed down", known(peer.down_cap_bytes_per_second, figures.rate)],
-    ["Memory of its daemon", known(progress.resident_bytes, figures.bytes)],
-    ["Memory free", known(progress.memory_available_bytes, figures.bytes)],
-    ["Disk free", known(progress.disk_free_bytes, figures.bytes)],
-    ["Updates refused", figures.count(peer.updates_refused)],
-    ["Updates clipped", figures.count(peer.updates_clipped)],
+    ...listed,
     ["Offence", peer.offence || "none"],
   ];
 }
@@ -513,7 +500,8 @@ function showPeer(run, name) {
     return row;
   };
   keep(byId("peer-facts"), peer ? factsOf(peer) : [], ([title]) => title, create,
-       (row, [title, value]) => {
+       (row, [title, value, help]) => {
+         row.title = help || "";
          setText(row.firstElementChild, title);
          setText(row.lastElementChild, value);
        });

@@ -1,13 +1,13 @@
 // Shows a status on the dashboard's own page, without a browser, and prints what stands there: an
 // object of texts by the id of their element, and the facts of each peer.
 //
-//   node page_reader.mjs FOLDER-OF-THE-PAGE STATUS.json
+//   node page_reader.mjs FOLDER-OF-THE-PAGE LISTED.js STATUS.json
 import {mkdtempSync, readFileSync, rmSync, writeFileSync} from "node:fs";
 import {tmpdir} from "node:os";
 import {join} from "node:path";
 import {pathToFileURL} from "node:url";
 
-const [, , folder, statusFile] = process.argv;
+const [, , folder, listedFile, statusFile] = process.argv;
 const status = JSON.parse(readFileSync(statusFile, "utf8"));
 
 // As much of a document as the page asks for.
@@ -76,6 +76,7 @@ Object.assign(globalThis, {
 
 const copy = mkdtempSync(join(tmpdir(), "atoll-page-"));
 try {
+  writeFileSync(join(copy, "listed.mjs"), readFileSync(listedFile));
   for (const name of ["figures.js", "charts.js", "page.js"]) {
     const text = readFileSync(join(folder, name), "utf8").replaceAll(/from "\/(\w+)\.js"/g, 'from "./$1.mjs"');
     writeFileSync(join(copy, name.replace(".js", ".mjs")), text);

@@ -248,6 +248,7 @@ TEST(StatusJsonTest, ShowsLinksCapsClocksAndTheEnd) {
   link->set_predicted_bytes_per_second(2.5e6);
   link->set_seconds(0.04);
   v1::PeerStatus* peer = AddPeer(&status, "a", 0, 0, 0);
+  peer->set_up_bytes_per_second(1.5e8);
   peer->set_up_cap_bytes_per_second(2.5e6);
   peer->set_clock_offset_seconds(-90);
   peer->set_data_refused(2);
@@ -258,7 +259,8 @@ TEST(StatusJsonTest, ShowsLinksCapsClocksAndTheEnd) {
   peer->mutable_progress()->set_disk_free_bytes(123);
   const std::string shown = absl::StrJoin(PeerText(*peer), "\n");
   for (const char* line :
-       {"its owner's limits        20 Mbit/s up, - down", "held back                 on battery",
+       {"line                      1200 Mbit/s up, - down",
+        "its owner's limits        20 Mbit/s up, - down", "held back                 on battery",
         "1:30 behind the coordinator's", "updates of bad data       2", "25.0 %", "8.50 s"}) {
     EXPECT_THAT(shown, HasSubstr(line));
   }

@@ -45,6 +45,10 @@ TEST(Dashboard, ServesThePageAndItsFigures) {
     EXPECT_EQ(file.bytes, got->body) << file.path;
     EXPECT_FALSE(got->get_header_value("Content-Type").empty()) << file.path;
   }
+  const auto listed = client.Get("/listed.js");
+  ASSERT_TRUE(listed);
+  EXPECT_THAT(listed->body, StartsWith("export const peerFigures =\n[{\"place\":"));
+  EXPECT_EQ("text/javascript; charset=utf-8", listed->get_header_value("Content-Type"));
   EXPECT_THAT(client.Get("/api/run")->body, HasSubstr("\"run_id\":\"run-1\""));
   EXPECT_THAT(client.Get("/api/rounds?from=1")->body, StartsWith("[{\"version\":1,"));
   EXPECT_EQ("[]\n", client.Get("/api/rounds?from=2")->body);
