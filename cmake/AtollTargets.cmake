@@ -45,10 +45,10 @@ set(atoll_common_headers
   <absl/time/time.h> <absl/types/span.h>)
 set(atoll_message_headers <atoll/v1/membership.pb.h> <atoll/v1/run.pb.h>)
 set(atoll_test_headers <gmock/gmock.h> <gtest/gtest.h>)
-# What is tested keeps the optimiser and all sanitizers; of a test itself nobody asks for speed.
-# All of them name -pthread, as some of their libraries do: one precompiled header is of one set of
-# options.
-set(atoll_test_options -pthread -O1)
+# What is tested keeps the optimiser and all sanitizers; of a test itself nobody asks for speed, and
+# its optimiser would take a third of the compiler's time. All of them name -pthread, as some of
+# their libraries do: one precompiled header is of one set of options.
+set(atoll_test_options -pthread -O0)
 if(ATOLL_SANITIZE)
   set(atoll_test_options -pthread -O0 -fno-sanitize=undefined)
 endif()

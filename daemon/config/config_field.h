@@ -23,8 +23,9 @@ struct KeyCondition {
 };
 
 // How the run's record holds the value of a key.
-struct Record {
-  Record(Recorded is) : how(is) {}  // NOLINT(google-explicit-constructor): the tables read better
+struct ConfigRecord {
+  ConfigRecord(Recorded is)
+      : how(is) {}  // NOLINT(google-explicit-constructor): the tables read better
 
   Recorded how;
   // The field of RunSpec that holds the value as it is, such as "inner.batch". A field that ends in
@@ -38,16 +39,16 @@ struct Record {
 };
 
 // A value that a field of the record holds as it is.
-inline Record As(std::string field, KeyCondition when = {}) {
-  Record record = Recorded::kYes;
+inline ConfigRecord As(std::string field, KeyCondition when = {}) {
+  ConfigRecord record = Recorded::kYes;
   record.field = std::move(field);
   record.when = std::move(when);
   return record;
 }
 
 // The same, but the field stays unset while the key has its default.
-inline Record UnlessDefault(std::string field, KeyCondition when = {}) {
-  Record record = As(std::move(field), std::move(when));
+inline ConfigRecord UnlessDefault(std::string field, KeyCondition when = {}) {
+  ConfigRecord record = As(std::move(field), std::move(when));
   record.unless_default = true;
   return record;
 }
@@ -59,7 +60,7 @@ inline Text OneOf(std::string* at, std::vector<std::string> choices) {
 struct ConfigField {
   std::string key;
   FieldValue value;
-  Record record;
+  ConfigRecord record;
   std::string meaning;  // half a sentence that says what the key is
   std::string advice;   // sentences that say when to change it
   // The uses of a file that require the key. A required key has no default.

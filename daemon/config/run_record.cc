@@ -133,7 +133,7 @@ void WriteRecord(const RunConfig& config, v1::RunSpec* spec) {
   static_cast<RunConfig&>(whole) = config;
   const AllKeys keys(std::move(whole));
   for (size_t i = 0; i < keys.size(); ++i) {
-    const Record& record = keys[i].record;
+    const ConfigRecord& record = keys[i].record;
     const RecordedValue value = ValueOf(keys[i]);
     if (record.field.empty() || IsZero(value) || !keys.Holds(record.when)) continue;
     if (record.unless_default && keys.HasDefault(i)) continue;

@@ -11,7 +11,7 @@
 
 namespace atolld {
 
-// Sets each field of the spec that the table of keys names (Record in config_field.h). Leaves a
+// Sets each field of the spec that the table of keys names (ConfigRecord in config_field.h). Leaves a
 // field unset if the value is 0, false or empty.
 void WriteRecord(const RunConfig& config, v1::RunSpec* spec);
 
