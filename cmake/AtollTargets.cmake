@@ -36,9 +36,9 @@ if(ATOLL_SANITIZE)
 endif()
 
 # Most of a compiler's time goes into the headers that every file reads. Tests read them
-# precompiled, as does everything under sanitizers; what users get does not, so that each of its
-# files is seen to include what it needs. HEADERS of a test are precompiled beside them, for it
-# alone; one that libtorch gives options of its own has to have some.
+# precompiled, as does everything under sanitizers and in the preset dev; what users get does not,
+# so that each of its files is seen to include what it needs. HEADERS of a test are precompiled
+# beside them, for it alone; one that libtorch gives options of its own has to have some.
 set(atoll_common_headers
   <algorithm> <functional> <map> <memory> <optional> <set> <string> <utility> <vector>
   <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h>
@@ -56,7 +56,7 @@ endif()
 function(atoll_shared_headers)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/headers/library.cc CONTENT "")
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/headers/test.cc CONTENT "int main() {}\n")
-  if(ATOLL_SANITIZE)
+  if(ATOLL_SANITIZE OR ATOLL_SHARED_HEADERS)
     add_library(atoll_library_headers STATIC ${PROJECT_BINARY_DIR}/headers/library.cc)
     target_link_libraries(atoll_library_headers PRIVATE atoll_proto atoll_options
       absl::statusor absl::str_format absl::time absl::span)

@@ -13,6 +13,7 @@
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/config/config.h"
+#include "daemon/config/run_record.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/figures/figures.h"
 #include "daemon/program/format.h"

@@ -487,10 +487,10 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckModelFiles(config, use, places, folder));
   const MisplacedKey misplaced = FindMisplacedKey(config);
   if (!misplaced.what.empty()) {
-    return Broken(places,
-                  {{misplaced.section, misplaced.key},
-                   {misplaced.other_section, misplaced.other_key}},
-                  misplaced.what);
+    return Broken(
+        places,
+        {{misplaced.section, misplaced.key}, {misplaced.other_section, misplaced.other_key}},
+        misplaced.what);
   }
   // Before the quorum and what else a mode needs are looked at for themselves.
   const ModeFault mode = ModeFaultOf(config);

@@ -17,7 +17,6 @@
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/data_config.h"
-#include "daemon/config/run_record.h"
 #include "membership/history/header.h"
 
 namespace atolld {
@@ -90,61 +89,6 @@ void SetForeignSpec(const ConfigModel& model, v1::ModelSpec* spec) {
   spec->set_base_bits(model.base_bits);
   // Without a rank, of the adapters that lie in the folder.
   spec->set_base_digest(BytesOfHex(model.base_digest));
-}
-
-std::string ForeignDataKind(const RunConfig& config) {
-  if (config.model.kind == kHuggingFaceKind) return config.data.kind;
-  return config.model.kind == kExternalKind ? "external" : "arrays";
-}
-
-void SetData(const RunConfig& config, v1::DataSpec* data) {
-  data->set_kind(config.model.kind == kStubKind ? "none"
-                 : IsForeign(config.model.kind) ? ForeignDataKind(config)
-                 : IsChat(config.data)          ? "chat"
-                                                : config.data.kind);
-  if (config.data.tokenizer != kByteTokenizer) {
-    data->set_tokenizer(config.data.tokenizer == kCharTokenizer ? kCharTokenizer : "file");
-  }
-  data->set_common_validation(config.data.is_private && !config.data.validation.empty());
-  data->set_width(BytesOfWidth(config.data.width));
-  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(config.data);
-  if (!sources.ok() || sources->size() < 2) return;
-  for (const DataSource& source : *sources) data->add_weights(source.weight);
-}
-
-void SetSchedule(const RunConfig& config, v1::InnerSpec* inner) {
-  // The whole run, unless it is so short that it ends within the warm-up: then the cosine has
-  // nothing to do.
-  inner->set_decay_steps(
-      config.inner.decay_steps != 0
-          ? config.inner.decay_steps
-          : std::max(config.run.rounds * config.inner.steps, config.inner.warmup_steps + 1));
-  if (config.inner.schedule != "wsd") return;
-  inner->set_cooldown_steps(config.inner.cooldown_steps != 0
-                                ? config.inner.cooldown_steps
-                                : std::max<uint64_t>(1, inner->decay_steps() / 5));
-}
-
-void SetCodecs(const RunConfig& config, v1::ExchangeSpec* exchange) {
-  const std::string& codec = config.exchange.codec;
-  exchange->set_codec(std::string(absl::StripSuffix(codec, "+zstd")));
-  exchange->set_zstd(absl::EndsWith(codec, "+zstd"));
-  // A run whose levels have one codec is the same run however that is said.
-  const std::string& upper = config.exchange.upper_codec;
-  if (!upper.empty() && upper != codec) {
-    exchange->set_upper_codec(std::string(absl::StripSuffix(upper, "+zstd")));
-    exchange->set_upper_zstd(absl::EndsWith(upper, "+zstd"));
-  }
-  exchange->set_slow_codec(std::string(absl::StripSuffix(config.exchange.slow_codec, "+zstd")));
-  exchange->set_stochastic_rounding(config.exchange.rounding == "stochastic");
-}
-
-// Returns [privacy] roster, or for 0 its default: more than half of the peers that are drawn for a
-// round. Masks tolerate fewer than a third of an attempt's parties, so a sixth of all may be
-// malicious, whichever parties are asked. With two parties, each would know the other's update.
-uint32_t MaskRosterOf(const RunConfig& config) {
-  if (config.privacy.roster != 0) return config.privacy.roster;
-  return std::max<uint32_t>(3, DrawnPeers(config) / 2 + 1);
 }
 
 constexpr size_t kReadBytes = size_t{1} << 20;
@@ -261,28 +205,6 @@ uint64_t TrainedParameters(const v1::ModelSpec& model) {
   const uint64_t positions = model.kind() == "llama" ? 0 : model.context() * width;
   const uint64_t last_norm = model.kind() == "gpt2" ? 2 * width : width;
   return embeddings + positions + model.layers() * a_block + last_norm;
-}
-
-uint32_t DrawnPeers(const RunConfig& config) {
-  const double wanted = config.federation.participation * config.run.peers;
-  return static_cast<uint32_t>(std::ceil(wanted - 1e-6));
-}
-
-v1::RunSpec MakeRunSpec(const RunConfig& config) {
-  v1::RunSpec spec;
-  WriteRecord(config, &spec);
-  spec.set_numerics(kNumerics);
-  *spec.mutable_model() = MakeModelSpec(config.model);
-  for (const std::string& pattern : SplitNames(config.model.local)) {
-    spec.mutable_model()->add_local(pattern);
-  }
-  SetData(config, spec.mutable_data());
-  SetSchedule(config, spec.mutable_inner());
-  SetCodecs(config, spec.mutable_exchange());
-  if (config.privacy.masked) spec.mutable_privacy()->set_roster(MaskRosterOf(config));
-  // "auto" is another kind by the time that a run is made (mode_resolution.h).
-  if (config.mode.kind == "auto") spec.clear_mode();
-  return spec;
 }
 
 double DefaultOutsized(const Config& config) {

@@ -211,12 +211,6 @@ struct Config : RunConfig, PeerConfig, CoordinatorConfig {
 // The purpose for which a file is read. It decides which sections and keys are required.
 enum class ConfigUse { kAny, kLocal, kCoordinator, kPeer };
 
-// Returns the run's record. The run id must be set. decay_steps 0 becomes rounds x steps, or one
-// step past the warm-up if that is later.
-v1::RunSpec MakeRunSpec(const RunConfig& config);
-// Returns how many of run.peers peers are drawn for a round (membership/run/participation.h).
-uint32_t DrawnPeers(const RunConfig& config);
-
 // Returns [model] with the default in place of each 0 or empty value.
 v1::ModelSpec MakeModelSpec(const ConfigModel& model);
 

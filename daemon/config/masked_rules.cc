@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/config/run_record.h"
 
 namespace atolld {
 namespace {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
+#include "daemon/config/run_record.h"
 #include "membership/history/run_codecs.h"
 #include "membership/planning/mode_choice.h"
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/base/status_macros.h"
+#include "daemon/config/run_record.h"
 #include "membership/privacy/privacy_budget.h"
 
 namespace atolld {

@@ -1,5 +1,5 @@
-// What the table of keys says of the run's record: writes the values that RunSpec holds as they
-// are, and finds keys that are set although other keys leave them without a meaning.
+// The run's record: the description of a run (RunSpec) that a config makes, and the keys that have
+// no meaning in it.
 //
 // Pure. May be called from any thread.
 #pragma once
@@ -11,15 +11,19 @@
 
 namespace atolld {
 
-// Sets each field of the spec that the table of keys names (ConfigRecord in config_field.h). Leaves a
-// field unset if the value is 0, false or empty.
-void WriteRecord(const RunConfig& config, v1::RunSpec* spec);
+// Returns the run's record. The run id must be set. Most fields hold the value of one key, as the
+// table of keys says (ConfigRecord in config_field.h); the others follow from several keys.
+// decay_steps 0 becomes rounds x steps, or one step past the warm-up if that is later.
+v1::RunSpec MakeRunSpec(const RunConfig& config);
 
-// A key that has no meaning beside another one.
+// Returns how many of run.peers peers are drawn for a round (membership/run/participation.h).
+uint32_t DrawnPeers(const RunConfig& config);
+
+// A key that has no meaning beside the value of another key.
 struct MisplacedKey {
   std::string section, key;
   std::string other_section, other_key;
-  std::string what;  // empty: there is none
+  std::string what;  // the message; empty if there is no such key
 };
 
 // Returns the first key, in the table's order, that does not have its default although the

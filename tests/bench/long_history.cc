@@ -7,6 +7,7 @@
 #include "compression/base/bytes.h"
 #include "compression/base/check.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/config/run_record.h"
 #include "membership/history/header.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"

@@ -89,8 +89,8 @@ std::string Told(const v1::ReachDoubt& doubt) {
 
 // No peer may lie, and none may be missing for another reason, so that what an entry lacks is due
 // to its lines. In mode "async" an entry has whichever updates are ready: a pair may be needed for
-// the first time in any round. If every chunk is audited, the inputs of all chunks go over the lines
-// a second time, for which a slow line has no time in a round.
+// the first time in any round. If every chunk is audited, the inputs of all chunks go over the
+// lines a second time, for which a slow line has no time in a round.
 bool MayBeJudged(const SwarmPlan& plan) {
   const bool honest = std::all_of(plan.peers.begin(), plan.peers.end(), [](const auto& peer) {
     return peer.hostility == Hostility::kNone && !peer.forges &&

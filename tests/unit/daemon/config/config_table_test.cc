@@ -16,6 +16,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "daemon/config/config_text.h"
+#include "daemon/config/run_record.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {

@@ -14,6 +14,7 @@
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 #include "daemon/config/config_text.h"
+#include "daemon/config/run_record.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {

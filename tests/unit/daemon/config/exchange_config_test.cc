@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/wire_codec.h"
+#include "daemon/config/run_record.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {

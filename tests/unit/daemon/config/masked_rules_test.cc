@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/config/run_record.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {

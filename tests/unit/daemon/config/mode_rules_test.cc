@@ -6,6 +6,7 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/config/run_record.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {

@@ -59,8 +59,7 @@ TEST(RunRecord, ValuesAreWrittenInTheirFieldsUnits) {
   config.mode.kind = "delayed";
   config.mode.age_decay = 0.5;
   config.mode.age_cutoff = 3;
-  v1::RunSpec spec;
-  WriteRecord(config, &spec);
+  const v1::RunSpec spec = MakeRunSpec(config);
   EXPECT_EQ(spec.inner().step_microseconds(), 20000u);
   EXPECT_EQ(spec.inner().learning_rate(), 0.004);
   EXPECT_EQ(spec.outer().learning_rate_bits(), Bits(0.7f));
@@ -72,8 +71,7 @@ TEST(RunRecord, ValuesAreWrittenInTheirFieldsUnits) {
 
 TEST(RunRecord, WhatHasNoMeaningIsLeftOut) {
   // Broken: a run that does not use a feature would get another digest for its default.
-  v1::RunSpec spec;
-  WriteRecord(Config(), &spec);
+  v1::RunSpec spec = MakeRunSpec(Config());
   EXPECT_FALSE(spec.has_mode());
   EXPECT_FALSE(spec.has_federation());
   EXPECT_FALSE(spec.has_privacy());
@@ -81,7 +79,7 @@ TEST(RunRecord, WhatHasNoMeaningIsLeftOut) {
   EXPECT_EQ(spec.inner().precision(), "");
   Config config;
   config.mode.kind = "streaming";
-  WriteRecord(config, &spec);
+  spec = MakeRunSpec(config);
   EXPECT_EQ(spec.mode().fragments(), 1u);
   EXPECT_EQ(spec.mode().merge_bits(), Bits(0.5f));
 }

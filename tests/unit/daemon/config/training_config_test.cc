@@ -15,6 +15,7 @@
 #include "daemon/config/config_text.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/config/run_record.h"
 #include "daemon/config/worker_program.h"
 #include "tests/unit/daemon/config/config_file.h"
 
