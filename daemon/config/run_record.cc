@@ -120,19 +120,32 @@ void Set(const RecordedValue& value, const FieldDescriptor& field, Message* hold
   }
 }
 
+// Returns true if the field distinguishes its zero from being unset ("optional" in run.proto).
+bool HasPresence(const std::vector<std::string>& names) {
+  const google::protobuf::Descriptor* type = v1::RunSpec::descriptor();
+  const FieldDescriptor* field = nullptr;
+  for (const std::string& name : names) {
+    field = type->FindFieldByName(name);
+    type = field->message_type();
+  }
+  return field->has_presence();
+}
+
 void SetPath(const RecordedValue& value, const std::string& path, v1::RunSpec* spec) {
   Message* holder = spec;
   const std::vector<std::string> names = absl::StrSplit(path, '.');
   for (size_t i = 0; i < names.size(); ++i) {
     const FieldDescriptor* const field = holder->GetDescriptor()->FindFieldByName(names[i]);
     CHECK(field != nullptr);
+    // A zero that says nothing must not bring its message into the spec.
+    if (i == 0 && IsZero(value) && !HasPresence(names)) return;
     if (i + 1 == names.size()) return Set(value, *field, holder);
     holder = holder->GetReflection()->MutableMessage(holder, field);
   }
 }
 
 // Sets each field that the table of keys names. Leaves a field unset if the value is 0, false or
-// empty.
+// empty, unless the field is "optional".
 void SetFields(const RunConfig& config, v1::RunSpec* spec) {
   Config whole;
   static_cast<RunConfig&>(whole) = config;
@@ -140,7 +153,7 @@ void SetFields(const RunConfig& config, v1::RunSpec* spec) {
   for (size_t i = 0; i < keys.size(); ++i) {
     const ConfigRecord& record = keys[i].record;
     const RecordedValue value = ValueOf(keys[i]);
-    if (record.field.empty() || IsZero(value) || !keys.Holds(record.when)) continue;
+    if (record.field.empty() || !keys.Holds(record.when)) continue;
     if (record.unless_default && keys.HasDefault(i)) continue;
     SetPath(value, record.field, spec);
   }

@@ -11,9 +11,14 @@ namespace atolld {
 namespace {
 
 // Modes "sync", "delayed" and "async": the worker's base moves with theta, however theta has moved.
+// Its parameters stay where its own steps have brought them. So a late update is the way from them
+// to the newest theta, as in DiLoCo (arXiv:2311.08105, drop-outs): what other peers have learnt
+// meanwhile, often the same, does not count twice. A party's control variate is the mean of its own
+// gradients, and so follows from its steps alone: with variates, parameters and base move alike.
 class FromTheta : public RoundMode {
  public:
-  explicit FromTheta(Parts parts) : RoundMode(parts) {}
+  FromTheta(const v1::RunSpec& spec, Parts parts)
+      : RoundMode(parts), keep_parameters_(!spec.inner().control_variates()) {}
 
   // It is a straggler's training, or, where an update was offered, one that runs ahead. The latter
   // misses the entry that has taken that update, and no other: that is what the mode is about.
@@ -36,14 +41,18 @@ class FromTheta : public RoundMode {
     if (!parts_.training.has_worker()) return;
     v1::DaemonMessage message;
     message.mutable_rebase()->set_version(version);
+    message.mutable_rebase()->set_keep_parameters(keep_parameters_);
     parts_.worker.Send(message);
   }
+
+  const bool keep_parameters_;
 };
 
 // Mode "eager".
 class FromGuess final : public FromTheta {
  public:
-  explicit FromGuess(Parts parts) : FromTheta(parts), guess_(parts.keeper, parts.own) {}
+  FromGuess(const v1::RunSpec& spec, Parts parts)
+      : FromTheta(spec, parts), guess_(parts.keeper, parts.own) {}
 
   EagerGuess* guess() override { return &guess_; }
   void OnMoving(const v1::EntryHeader& header) override { guess_.OnCommitted(header); }
@@ -130,8 +139,8 @@ class FromOwn final : public RoundMode {
 
 std::unique_ptr<RoundMode> RoundMode::Of(const v1::RunSpec& spec, Parts parts) {
   if (IsStreaming(spec)) return std::make_unique<FromOwn>(spec, parts);
-  if (spec.mode().kind() == "eager") return std::make_unique<FromGuess>(parts);
-  return std::make_unique<FromTheta>(parts);
+  if (spec.mode().kind() == "eager") return std::make_unique<FromGuess>(spec, parts);
+  return std::make_unique<FromTheta>(spec, parts);
 }
 
 }  // namespace atolld

@@ -80,6 +80,7 @@ struct ExchangeContributor {
   double bandwidth = 1;
   std::string region = "";  // empty if the contributor forms a region of its own
   bool slow = false;        // true if the contributor's update is in slow_codec
+  uint32_t age = 0;         // the number of entries that its update has missed
 };
 
 // A peer that trains nothing and may reduce. It holds the state to which the entry applies.

@@ -276,7 +276,6 @@ EntryAttempts::Candidates EntryAttempts::Choose(absl::Time now, const v1::RunSpe
                                                 const Round& round, Members* members, bool all) {
   const Roster& roster = std::as_const(*members).roster();
   std::vector<ExchangeContributor> ready_ones;
-  std::vector<uint32_t> ages;
   for (const std::string& peer : round.Ready(roster)) {
     const v1::Ready& ready = round.Find(peer)->ready;
     const PeerInfo& info = members->info(peer);
@@ -288,21 +287,21 @@ EntryAttempts::Candidates EntryAttempts::Choose(absl::Time now, const v1::RunSpe
     // A reducer may lack the centre, such as an aggregator that started from a snapshot. After a
     // failed attempt everything is therefore measured from zeros.
     if (given_up_ > 0) contributor.member.clear_squared_distance_bits();
+    contributor.age = ready.age();
     ready_ones.push_back(std::move(contributor));
-    ages.push_back(ready.age());
   }
   Candidates candidates;
   std::vector<ExchangeContributor>& contributors = candidates.contributors;
-  for (const size_t i : judge_.Choose(ready_ones, ages, round.quorum())) {
+  for (const size_t i : judge_.Choose(ready_ones, round.quorum())) {
     contributors.push_back(std::move(ready_ones[i]));
   }
   if (!all) LeaveOut(now, round, members, &contributors);
   std::vector<double> unheld;
-  ages.clear();
+  std::vector<uint32_t> ages;
   for (const ExchangeContributor& contributor : contributors) {
     const v1::Ready& ready = round.Find(contributor.member.peer())->ready;
     unheld.push_back(ContributionWeight(spec, ready, SamplesOf(ready)));
-    ages.push_back(ready.age());
+    ages.push_back(contributor.age);
   }
   std::vector<float> weights = HeldWeights(unheld);
   CapWeights(settings_.weight_cap, &weights);

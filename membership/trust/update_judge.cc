@@ -64,7 +64,7 @@ double UpdateJudge::LengthOf(const v1::PlanMember& member) const {
 }
 
 std::vector<size_t> UpdateJudge::Choose(absl::Span<const ExchangeContributor> contributors,
-                                        absl::Span<const uint32_t> ages, size_t quorum) const {
+                                        size_t quorum) const {
   std::vector<size_t> all(contributors.size());
   std::iota(all.begin(), all.end(), size_t{0});
   if (settings_.from_centre) {
@@ -78,7 +78,9 @@ std::vector<size_t> UpdateJudge::Choose(absl::Span<const ExchangeContributor> co
     if (reduce && measured.size() >= std::max(quorum, settings_.least)) all = std::move(measured);
   }
   if (all.size() <= settings_.most) return all;
-  std::stable_sort(all.begin(), all.end(), [&](size_t a, size_t b) { return ages[a] > ages[b]; });
+  std::stable_sort(all.begin(), all.end(), [&](size_t a, size_t b) {
+    return contributors[a].age > contributors[b].age;
+  });
   all.resize(settings_.most);
   std::sort(all.begin(), all.end());
   return all;
@@ -113,7 +115,7 @@ std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contr
     const std::string& peer = contributor.member.peer();
     const double length = LengthOf(contributor.member);
     contributor.member.set_scale_bits(0);
-    if (IsOutsized(settings_.offenders, length, usual)) {
+    if (IsOutsized(settings_.offenders, length, usual * (1.0 + contributor.age))) {
       outsized_[peer] = absl::StrFormat("an update %.3g times as long as usual", length / usual);
     }
     if (limit <= 0 || length <= limit) continue;

@@ -74,10 +74,12 @@ class UpdateJudge {
   // (their distance is 0) are left out, provided that enough others hold it and one of those can be
   // dialled.
   std::vector<size_t> Choose(absl::Span<const ExchangeContributor> contributors,
-                             absl::Span<const uint32_t> ages, size_t quorum) const;
+                             size_t quorum) const;
 
   // Sets the scales of an exchange's contributors from the norms in their PlanMember. Returns the
-  // peers with updates that are too long for any scale, which must not contribute.
+  // peers with updates that are too long for any scale, which must not contribute. The length
+  // from which an update is outsized is that of OffenderRule, once more for each entry that the
+  // update missed, because a late update includes the way that the state has moved meanwhile.
   std::set<std::string> Scale(std::vector<ExchangeContributor>* contributors);
 
   // Called when the coordinator refuses an update of this peer.

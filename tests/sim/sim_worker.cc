@@ -103,7 +103,7 @@ void SimWorker::Send(const v1::DaemonMessage& message) {
     case v1::DaemonMessage::kTrain:
       return Train(message.train());
     case v1::DaemonMessage::kRebase:
-      return Rebase();
+      return Rebase(message.rebase());
     case v1::DaemonMessage::kMerge:
       return OnMerge(message.merge());
     case v1::DaemonMessage::kEvaluate:
@@ -157,6 +157,8 @@ void SimWorker::Train(const v1::TrainSteps& train) {
     learned_[i] = 0.3f * (from[i] - Target(i)) + 0.01f * Noise(noise_seed + i);
   }
   for (uint64_t i = 0; i < own_.size(); ++i) own_[i] = own_[i] - learned_[i];
+  start_ = base_;
+  keeps_parameters_ = false;
   if (probe_.on_train) probe_.on_train(train, base_);
   const absl::Duration took = step_ * train.steps();
   awaited_ = merged_ >= train.merge_version() ? 0 : train.merge_version();
@@ -185,9 +187,10 @@ void SimWorker::ShowProgress(const v1::TrainSteps& train, absl::Time began) {
   }));
 }
 
-// The update is the difference of base and parameters, and both move alike.
-void SimWorker::Rebase() {
-  if (!base_.empty()) base_.assign(theta_, theta_ + settings_.elements);
+void SimWorker::Rebase(const v1::Rebase& rebase) {
+  if (base_.empty()) return;
+  base_.assign(theta_, theta_ + settings_.elements);
+  keeps_parameters_ = keeps_parameters_ || rebase.keep_parameters();
 }
 
 void SimWorker::OnMerge(const v1::Merge& merge) {
@@ -286,6 +289,9 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
   }
   trains_ = false;
   std::copy(learned_.begin(), learned_.end(), update_);
+  for (uint64_t i = 0; keeps_parameters_ && i < learned_.size(); ++i) {
+    update_[i] = base_[i] - (start_[i] - learned_[i]);
+  }
   for (uint64_t i = 0; i < own_.size(); ++i) update_[i] = base_[i] - own_[i];
   LieByHabit();
   SpoilUpdate();

@@ -106,7 +106,7 @@ class SimWorker final : public Worker {
   void Unmap();
   void Train(const v1::TrainSteps& train);
   void ShowProgress(const v1::TrainSteps& train, absl::Time began);
-  void Rebase();
+  void Rebase(const v1::Rebase& rebase);
   void OnMerge(const v1::Merge& merge);
   void MergePending();
   void MergeNow(const v1::Merge& merge);
@@ -144,7 +144,11 @@ class SimWorker final : public Worker {
   float* update_ = nullptr;
   std::vector<float> base_;     // theta as this trainer last read it, or the guess.
   std::vector<float> first_;    // The first update, if the worker replays it.
-  std::vector<float> learned_;  // What it will hand over; a rebase does not change it.
+  // What its own steps are worth: start minus parameters. A rebase that moves the parameters along
+  // with the base hands over just that.
+  std::vector<float> learned_;
+  std::vector<float> start_;
+  bool keeps_parameters_ = false;  // A rebase of this training has left the parameters as they are.
   // The worker's own parameters, as they will be after the steps under way; empty unless the run's
   // mode is "streaming".
   std::vector<float> own_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/base/status_macros.h"
@@ -141,7 +142,7 @@ absl::StatusOr<Session::Next> Session::HandleMessage(const v1::DaemonMessage& me
       status = BeginTraining(message.train());
       break;
     case v1::DaemonMessage::kRebase:
-      status = ApplyRebase();
+      status = ApplyRebase(message.rebase());
       break;
     case v1::DaemonMessage::kMerge:
       status = TakeMerge(message.merge());
@@ -442,9 +443,14 @@ absl::Status Session::FinishTraining() {
   return absl::OkStatus();
 }
 
-absl::Status Session::ApplyRebase() {
+absl::Status Session::ApplyRebase(const v1::Rebase& rebase) {
   RETURN_IF_ERROR(RequireMemory("Rebase"));
   if (!training_) return absl::OkStatus();  // the boundary was crossed first
+  if (rebase.keep_parameters()) {
+    absl::c_copy(slots_->theta(), base_.begin());
+    trainer_->terms().SetBase(base_);
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(trainer_->FetchParameters());
   RebaseOnto(slots_->theta(), absl::MakeSpan(base_), trainer_->parameters());
   trainer_->terms().SetBase(base_);

@@ -79,7 +79,7 @@ class Session {
   absl::Status Merge(const v1::Merge& merge);
   bool Waits() const { return training_ && merges_.Waits(steps_done_, steps_); }
   absl::Status FinishTraining();
-  absl::Status ApplyRebase();
+  absl::Status ApplyRebase(const v1::Rebase& rebase);
   absl::Status EvaluateOneShare(const v1::EvaluateShare& evaluate);
   absl::StatusOr<EvaluationSum> EvaluateCommon(const v1::EvaluateShare& evaluate);
   absl::StatusOr<EvaluationSum> EvaluateOwn(const v1::EvaluateShare& evaluate,

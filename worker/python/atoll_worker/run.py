@@ -368,7 +368,7 @@ class Run:
         elif kind == "train":
             self._begin(message.train)
         elif kind == "rebase":
-            self._rebase()
+            self._rebase(message.rebase)
         elif kind == "merge":
             self._mapped("Merge")
             self._merges.add(message.merge)
@@ -393,11 +393,14 @@ class Run:
         self._pending = Round(self, train)
         self._settle()
 
-    def _rebase(self) -> None:
+    def _rebase(self, rebase: worker_pb2.Rebase) -> None:
         memory = self._mapped("Rebase")
         if self._training() is None:
             return  # the boundary was crossed first
         moved = memory.theta()
+        if rebase.keep_parameters:
+            self._base = moved
+            return
         self._parameters.read(self._own)
         self._own += moved - self._base
         self._parameters.write(self._own)

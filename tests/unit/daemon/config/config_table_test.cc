@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "daemon/config/config_text.h"
 #include "daemon/config/run_record.h"
+#include "tests/unit/daemon/config/change_value.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {
@@ -24,40 +25,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// Another legal value than the present one, if the table knows one.
-void Change(const ConfigField& field) {
-  if (const auto* number = std::get_if<WholeNumber>(&field.value)) {
-    std::visit(
-        [&](auto* at) {
-          *at += static_cast<std::decay_t<decltype(*at)>>(
-              *at < number->maximum ? number->multiple_of : -number->multiple_of);
-        },
-        number->at);
-  } else if (const auto* real = std::get_if<RealNumber>(&field.value)) {
-    *real->at = *real->at == 0 ? real->maximum / 4 : *real->at / 2;
-  } else if (const auto* flag = std::get_if<Flag>(&field.value)) {
-    *flag->at = !*flag->at;
-  } else if (const auto* span = std::get_if<TimeSpan>(&field.value)) {
-    *span->at += absl::Seconds(1);
-  } else if (const auto* bytes = std::get_if<ByteCount>(&field.value)) {
-    *bytes->at += 1;
-  } else if (const auto* rate = std::get_if<LineRate>(&field.value)) {
-    *rate->at += 125;
-  } else if (const auto* text = std::get_if<Text>(&field.value)) {
-    if (text->form == TextForm::kOneOf) {
-      *text->at = *text->at == text->choices.back() ? text->choices.front() : text->choices.back();
-    } else if (text->form == TextForm::kCodec) {
-      *text->at = "int4";
-    } else if (field.key == "sources") {
-      *text->at = "a:0.25,b:0.75";
-    } else if (text->form == TextForm::kSha256) {
-      *text->at = std::string(64, 'a');
-    } else {
-      *text->at = "another";
-    }
-  }
-}
 
 // Runs in which every key counts for something in one of them.
 std::vector<Config> ManyRuns() {
@@ -103,7 +70,7 @@ TEST(ConfigTable, SaysWhichKeysTheRunRecords) {
     for (Config config : ManyRuns()) {
       const std::string before = MakeRunSpec(config).SerializeAsString();
       const ConfigField field = ConfigFields(config)[index];
-      Change(field);
+      ChangeValue(field);
       recorded |= MakeRunSpec(config).SerializeAsString() != before;
       name = field.Name();
       said = field.record.how;

@@ -10,6 +10,7 @@
 #include "absl/base/casts.h"
 #include "absl/strings/str_split.h"
 #include "daemon/config/config_table.h"
+#include "tests/unit/daemon/config/change_value.h"
 
 namespace atolld {
 namespace {
@@ -82,6 +83,32 @@ TEST(RunRecord, WhatHasNoMeaningIsLeftOut) {
   spec = MakeRunSpec(config);
   EXPECT_EQ(spec.mode().fragments(), 1u);
   EXPECT_EQ(spec.mode().merge_bits(), Bits(0.5f));
+}
+
+TEST(RunRecord, EachKeyIsRefusedWhereItHasNoMeaning) {
+  // Broken: somebody would wait for the effect of a key that has none.
+  Config none;
+  size_t conditional = 0;
+  for (size_t i = 0; i < ConfigFields(none).size(); ++i) {
+    Config config;
+    const std::vector<ConfigField> keys = ConfigFields(config);
+    const KeyCondition& condition = keys[i].only_with;
+    if (condition.key.empty()) continue;
+    ++conditional;
+    std::string* other = nullptr;
+    for (const ConfigField& key : keys) {
+      if (key.section + "." + key.key == condition.key) other = std::get<Text>(key.value).at;
+    }
+    ASSERT_NE(other, nullptr) << keys[i].Name();
+    *other = "another";
+    ChangeValue(keys[i]);
+    const MisplacedKey found = FindMisplacedKey(config);
+    EXPECT_EQ(found.key, keys[i].key);
+    EXPECT_NE(found.what.find(condition.values.front()), std::string::npos) << found.what;
+    *other = condition.values.back();
+    EXPECT_EQ(FindMisplacedKey(config).key, "") << keys[i].Name();
+  }
+  EXPECT_GE(conditional, 14u);
 }
 
 TEST(RunRecord, AKeyWithoutAMeaningIsNamedWithWhatItNeeds) {

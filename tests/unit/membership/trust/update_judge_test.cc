@@ -171,12 +171,12 @@ TEST(UpdateJudge, MeasuresFromTheCentreWhereAllHoldIt) {
   // Somebody holds no centre: it does not contribute where enough others do; else all are measured
   // from zeros.
   round = ContributorsWith({8, 8, 16}, {1, 0, 4});
-  EXPECT_THAT(judge.Choose(round, {0, 0, 0}, 2), ElementsAre(0, 2));
-  EXPECT_THAT(judge.Choose(round, {0, 0, 0}, 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(judge.Choose(round, 2), ElementsAre(0, 2));
+  EXPECT_THAT(judge.Choose(round, 3), ElementsAre(0, 1, 2));
   round[1].member.set_address("p2:1");
-  EXPECT_THAT(judge.Choose(round, {0, 0, 0}, 2), ElementsAre(0, 1, 2)) << "nobody else can reduce";
+  EXPECT_THAT(judge.Choose(round, 2), ElementsAre(0, 1, 2)) << "nobody else can reduce";
   round[2].member.set_address("p3:1");
-  EXPECT_THAT(judge.Choose(round, {0, 0, 0}, 2), ElementsAre(0, 2));
+  EXPECT_THAT(judge.Choose(round, 2), ElementsAre(0, 2));
   judge.Scale(&round);
   EXPECT_EQ(ScaleOf(round[0]), 1);
   EXPECT_EQ(ScaleOf(round[2]), 0.5f);
@@ -188,10 +188,28 @@ TEST(UpdateJudge, WhoHasWaitedLongestGoesFirst) {
   JudgeSettings settings = ClippingAt(1);
   settings.most = 2;
   const UpdateJudge judge(settings, {});
-  const std::vector<ExchangeContributor> round = ContributorsWith({1, 1, 1, 1});
-  EXPECT_THAT(judge.Choose(round, {0, 0, 0, 0}, 1), ElementsAre(0, 1));
-  EXPECT_THAT(judge.Choose(round, {0, 0, 1, 2}, 1), ElementsAre(2, 3));
-  EXPECT_THAT(judge.Choose(round, {0, 0, 1, 0}, 1), ElementsAre(0, 2));
+  std::vector<ExchangeContributor> round = ContributorsWith({1, 1, 1, 1});
+  EXPECT_THAT(judge.Choose(round, 1), ElementsAre(0, 1));
+  round[2].age = 1;
+  EXPECT_THAT(judge.Choose(round, 1), ElementsAre(0, 2));
+  round[3].age = 2;
+  EXPECT_THAT(judge.Choose(round, 1), ElementsAre(2, 3));
+}
+
+// Broken: a slow machine would lose its place for the way that the others have gone meanwhile.
+TEST(UpdateJudge, ALateUpdateMayBeLongerForEachEntryThatItMissed) {
+  const auto offences = [](double norm, uint32_t age) {
+    UpdateJudge judge(ClippingAt(1), {});
+    CommitNorms(&judge, {1, 1, 1});
+    std::vector<ExchangeContributor> round = ContributorsWith({1, norm, 1});
+    round[1].age = age;
+    judge.Scale(&round);
+    EXPECT_LT(ScaleOf(round[1]), 1);
+    return judge.NoteCommit(HeaderOf(round)).size();
+  };
+  EXPECT_EQ(offences(12, 0), 1u);
+  EXPECT_EQ(offences(12, 1), 0u);
+  EXPECT_EQ(offences(21, 1), 1u);
 }
 
 // Broken: a liar would be clipped for ever and never named, or an accident would cost a peer its

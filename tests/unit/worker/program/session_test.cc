@@ -239,6 +239,36 @@ TEST_F(SessionTest, ASlowerMachinesStepIsLongerAndIsTraining) {
 
 // Broken: a straggler would hand over the others' steps as its own, or train on from where they no
 // longer are.
+TEST_F(SessionTest, ARebaseThatKeepsTheParametersMovesTheBaseAlone) {
+  // Broken: a late update would count again what others have brought in meanwhile.
+  configure_.mutable_configure()->mutable_spec()->mutable_inner()->set_learning_rate(0);
+  configure_.mutable_configure()->mutable_spec()->mutable_inner()->set_min_learning_rate(0);
+  bool moved = false;
+  Begin();
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    if (message.has_initial_state_written()) {
+      std::copy(slots_->update().begin(), slots_->update().end(), theta());
+      daemon_.Push(Train(1, 20));
+    }
+    if (message.has_progress() && !std::exchange(moved, true)) {
+      for (uint64_t i = 0; i < elements_; ++i) theta()[i] = i % 3 == 0 ? 1.0f : theta()[i];
+      v1::DaemonMessage rebase;
+      rebase.mutable_rebase()->set_version(1);
+      rebase.mutable_rebase()->set_keep_parameters(true);
+      daemon_.Push(rebase);
+    }
+    if (message.has_boundary()) daemon_.Stop();
+  };
+  EXPECT_TRUE(Run().ok());
+  // Without a learning rate the parameters are those that it began from: the update is the move.
+  bool any = false;
+  for (uint64_t i = 0; i < elements_; ++i) {
+    if (i % 3 != 0) ASSERT_EQ(slots_->update()[i], 0.0f);
+    any |= slots_->update()[i] != 0;
+  }
+  EXPECT_TRUE(any);
+}
+
 TEST_F(SessionTest, ARebaseMovesBaseAndParametersAlike) {
   // Without a learning rate whatever is left in the update came from the rebase alone.
   configure_.mutable_configure()->mutable_spec()->mutable_inner()->set_learning_rate(0);

@@ -103,6 +103,32 @@ class RunTest(unittest.TestCase):
             daemon.stop()
             self.assertIsNone(daemon.error)
 
+    def test_a_rebase_that_keeps_the_parameters_moves_the_base_alone(self):
+        """Broken: a late update would count again what others have brought in meanwhile."""
+        seen = []
+
+        def work(run):
+            for one in run.rounds(self.parameters):
+                for _ in one:
+                    seen.append(float(self.w[0, 0]))
+                    self.w -= 1
+                    one.report(1)
+                    if len(seen) == 1:
+                        daemon.theta[:] = 110
+                        daemon.send_seen(run, rebase=worker_pb2.Rebase(version=2,
+                                                                       keep_parameters=True))
+        with FakeDaemon(10) as daemon:
+            daemon.start(work)
+            daemon.expect("configured")
+            daemon.map()
+            daemon.theta[:] = 100
+            daemon.train(steps=3)
+            daemon.expect("boundary")
+            self.assertEqual([100, 99, 98], seen)
+            np.testing.assert_array_equal([13] * 6 + [10] * 4, daemon.update)
+            daemon.stop()
+            self.assertIsNone(daemon.error)
+
     def test_newer_work_replaces_older(self):
         """Broken: a peer that fell behind would go on with steps that nobody waits for."""
         versions = []
