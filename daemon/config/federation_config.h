@@ -17,6 +17,8 @@ struct FederationConfig {    // [federation]
   std::string weights = "tokens";  // or "samples", "equal", "loss"
   double fairness = 1;             // with weights "loss": the power of the loss (q of q-FedAvg)
   bool normalised = false;         // FedNova: divides each update by its number of inner steps
+  // An update that has missed A entries counts 1 / (1 + staleness x A) of its weight.
+  double staleness = 0.25;
 };
 
 struct PrivacyConfig {  // [privacy]

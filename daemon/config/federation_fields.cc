@@ -31,6 +31,12 @@ std::vector<ConfigField> FederationFields(Config& c) {
       {"normalised", Flag{&f.normalised}, As("federation.normalised"),
        "whether updates are brought to the same number of inner steps first (FedNova)",
        "Switch it on where peers do different numbers of steps a round."},
+      OnlyWith({"mode.kind", {"sync", "streaming", "eager", "auto"}},
+               {"staleness", RealNumber{&f.staleness, 0, 100},
+                UnlessDefault("federation.staleness_bits"),
+                "lambda: an update that missed A entries counts 1 / (1 + lambda x A) of its "
+                "weight; 'delayed' and 'async' have [mode] age_decay in its place",
+                "Lower it to 0 where the slow peers have data that no other has."}),
   };
 }
 

@@ -27,8 +27,13 @@ std::string Statement(const std::string& run_id, uint64_t version, const std::st
   return absl::StrCat(U64(run_id.size()), run_id, U64(version), U64(peer.size()), peer, root);
 }
 
-// The weight lost per missed commit (docs/protocol.md: a contributor that is left out).
-constexpr double kStaleness = 0.25;
+// Returns the weight lost per missed commit (docs/protocol.md: a contributor that is left out).
+double StalenessOf(const v1::RunSpec& spec) {
+  constexpr double kUsual = 0.25;
+  const v1::FederationSpec& federation = spec.federation();
+  return federation.has_staleness_bits() ? absl::bit_cast<float>(federation.staleness_bits())
+                                         : kUsual;
+}
 
 // The bounds of F, in nats.
 constexpr double kLeastLoss = 0x1p-20;
@@ -218,7 +223,7 @@ double ContributionWeight(const v1::RunSpec& spec, const v1::Ready& ready, uint6
                                        : weight;
     weight = ready.party_weight() > 0 ? std::min(ready.party_weight(), most) : weight;
   }
-  if (!CountsAges(spec)) weight /= 1.0 + kStaleness * static_cast<double>(ready.age());
+  if (!CountsAges(spec)) weight /= 1.0 + StalenessOf(spec) * static_cast<double>(ready.age());
   constexpr double kLeast = std::numeric_limits<double>::min();
   constexpr double kMost = std::numeric_limits<double>::max();
   return std::min(std::max(weight, kLeast), kMost);

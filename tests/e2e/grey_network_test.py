@@ -19,7 +19,7 @@ import world  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BIN, STUB_CONFIG, atoll, wait_for  # noqa: E402
 
 TIMEOUT = 3  # seconds: failure_timeout
-SLACK = 6  # seconds, of a machine that builds and tests beside it
+SLACK = 8  # seconds, of a machine that builds and tests beside it
 COORDINATOR = "10.78.0.1"
 
 
@@ -169,15 +169,15 @@ class GreyNetworkTest(unittest.TestCase):
         return {int(version): datetime.datetime.fromisoformat(when).timestamp() for when, version
                 in re.findall(r"(\S+)Z \w+ round (\d+): committed by", self.log("coordinator"))}
 
-    def finish(self, rounds, names, since):
-        """The run ends; after version `since` no round has taken longer than two time-outs, and
+    def finish(self, rounds, names, since, timeouts=2):
+        """The run ends; after version `since` no round has taken longer than so many time-outs, and
         what a busy machine adds."""
         code = self.processes["coordinator"].wait(timeout=120)
         self.assertEqual(0, code, self.log("coordinator")[-3000:])
         commits = self.commits()
         self.assertEqual(list(range(1, rounds + 1)), sorted(commits))
         longest = max(commits[version + 1] - commits[version] for version in range(since, rounds))
-        self.assertLessEqual(longest, 2 * TIMEOUT + SLACK, self.log("coordinator")[-9000:])
+        self.assertLessEqual(longest, timeouts * TIMEOUT + SLACK, self.log("coordinator")[-9000:])
         digests = set()
         for name in names:
             self.assertEqual(0, self.processes[name].wait(timeout=60), self.log(name)[-3000:])
@@ -234,7 +234,7 @@ class GreyNetworkTest(unittest.TestCase):
         firewall("router-1", ["forward: iifname eth0 tcp dport 7100"])
         firewall("router-2", ["forward: meta length > 1300"])
         inside = [f"peer-{n}" for n in range(1, 5)]
-        self.finish(24, inside, since=1)
+        self.finish(24, inside, since=1, timeouts=4)  # as for all lines that let small packets pass
         log = self.log("coordinator")
         for number in range(5, 9):
             self.assertRegex(log, f"peer peer-{number}( died|: its session broke)")

@@ -63,11 +63,16 @@ bool SameSamples(const v1::Ready& a, const v1::Ready& b) {
   return true;
 }
 
-// tokens / (1 + 0.25 x age), or tokens times another factor if the run counts ages differently;
+// tokens / (1 + lambda x age), or tokens times another factor if the run counts ages differently;
 // rounded to fp32 once.
 uint32_t WeightBits(const v1::RunSpec& spec, const v1::Ready& ready) {
   const auto tokens = static_cast<double>(ready.tokens());
-  const double divisor = 1 + 0.25 * static_cast<double>(ready.age());
+  float lambda = 0.25f;
+  if (const uint32_t told = spec.federation().staleness_bits();
+      spec.federation().has_staleness_bits()) {
+    std::memcpy(&lambda, &told, sizeof(lambda));
+  }
+  const double divisor = 1 + double{lambda} * static_cast<double>(ready.age());
   const auto weight = static_cast<float>(
       OracleCountsAges(spec) ? tokens * OracleAgeFactor(spec, ready.age()) : tokens / divisor);
   uint32_t bits;

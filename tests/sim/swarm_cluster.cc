@@ -1,6 +1,7 @@
 #include "tests/sim/swarm_cluster.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "absl/strings/match.h"
@@ -174,6 +175,9 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   SetPrivacy(plan_, &config);
   config.federation.participation = plan_.participation;
   config.federation.drop = plan_.drop;
+  // Of the seed alone, so that all else in its story stays as it is.
+  const bool ages = plan_.mode == "delayed" || plan_.mode == "async";
+  if (!ages) config.federation.staleness = std::array{0.25, 0.25, 0.0, 1.0}[plan_.seed % 4];
   config.outer.rule = plan_.rule;
   config.outer.learning_rate = plan_.learning_rate;
   config.outer.momentum = plan_.momentum;

@@ -99,15 +99,20 @@ TEST(BriefPlan, TellsWhatAContributorNeeds) {
 
 // Would break: stale updates count as much as fresh ones.
 TEST(ContributionWeight, FallsWithAge) {
-  const auto weight = [](uint64_t tokens, uint32_t age) {
+  v1::RunSpec spec;
+  const auto weight = [&](uint64_t tokens, uint32_t age) {
     v1::Ready ready;
     ready.set_tokens(tokens);
     ready.set_age(age);
-    return ContributionWeight(v1::RunSpec(), ready, 0);
+    return ContributionWeight(spec, ready, 0);
   };
   EXPECT_EQ(weight(1000, 0), 1000.0f);
   EXPECT_EQ(weight(1000, 1), 800.0f);
   EXPECT_EQ(weight(1000, 4), 500.0f);
+  spec.mutable_federation()->set_staleness_bits(absl::bit_cast<uint32_t>(1.0f));
+  EXPECT_EQ(weight(1000, 1), 500.0f);
+  spec.mutable_federation()->set_staleness_bits(0);
+  EXPECT_EQ(weight(1000, 4), 1000.0f);
 }
 
 v1::RunSpec WeighedBy(const std::string& weights, float fairness = 0) {
