@@ -22,8 +22,10 @@
 #include "compression/base/status_macros.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
+#include "worker/base/learner.h"
 #include "worker/base/link.h"
-#include "worker/program/session.h"
+#include "worker/base/session.h"
+#include "worker/program/model_learner.h"
 #include "worker/training/math_library.h"
 
 namespace atolld {
@@ -81,8 +83,9 @@ absl::Status Serve(const std::vector<std::string>& arguments) {
   Inbox heard;
   Inbox inbox;
   const Termination termination(inbox);
-  Session::Options options;
-  options.log = [](const std::string& line) { std::cerr << line << std::endl; };
+  WorkerEnv env;
+  env.log = [](const std::string& line) { std::cerr << line << std::endl; };
+  ModelLearner::Options options;
   options.set_threads = SetMathThreads;
   options.math = ProbeMath();
   ASSIGN_OR_RETURN(std::unique_ptr<GrpcLink> link, GrpcLink::Dial(socket, heard));
@@ -95,9 +98,10 @@ absl::Status Serve(const std::vector<std::string>& arguments) {
       inbox.Push(std::move(event));
     }
   });
+  ModelLearner learner(env, std::move(options));
   LyingOutbox lying(*link, memory);
   Outbox& outbox = Lies(socket) ? static_cast<Outbox&>(lying) : *link;
-  const absl::Status status = Session(inbox, outbox, std::move(options)).Run();
+  const absl::Status status = Session(inbox, outbox, learner, env).Run();
   link.reset();  // what it says last ends the pump
   pump.join();
   return status;

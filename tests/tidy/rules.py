@@ -95,8 +95,7 @@ CLOCK_FREE = {
     r"worker/program/measure\.cc": "measures how fast a step is; outside every run",
     r"worker/base/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/training/math_library\.cc": "measures how fast the mathematics runs",
-    r"worker/stub/main\.cc": "the clock of a worker whose steps are nothing but time",
-    r"worker/program/session\.h": "measures how fast training runs; tests bring their own clock",
+    r"worker/base/learner\.h": "measures how fast training runs; tests bring their own clock",
 }
 FILES_FOLDERS = ("daemon/replica", "daemon/exchange", "daemon/peer", "daemon/coordinator",
                  "membership")

@@ -43,7 +43,7 @@ absl::optional<Event> Inbox::TryTake() {
 }
 
 absl::optional<Event> Inbox::TakeFor(absl::Duration limit) {
-  {
+  if (limit > absl::ZeroDuration()) {
     const absl::MutexLock lock(&mutex_);
     const absl::Condition filled(
         +[](std::deque<Event>* events) { return !events->empty(); }, &events_);

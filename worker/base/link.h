@@ -32,6 +32,8 @@ struct Event {
 // A queue of events in the order of their arrival. Thread-safe.
 class Inbox {
  public:
+  virtual ~Inbox() = default;
+
   void Push(Event event);
 
   // Blocks until there is an event, and removes it from the queue.
@@ -39,8 +41,9 @@ class Inbox {
 
   absl::optional<Event> TryTake();
 
-  // Blocks until there is an event or `limit` has passed. Returns nullopt if `limit` has passed.
-  absl::optional<Event> TakeFor(absl::Duration limit);
+  // Blocks until there is an event or `limit` has passed. Returns nullopt if `limit` has passed. It
+  // is virtual so that a test can move its clock instead of waiting.
+  virtual absl::optional<Event> TakeFor(absl::Duration limit);
 
   // Returns true once the worker should stop, because the stream has ended, SIGTERM has arrived, or
   // the daemon has sent Stop.

@@ -31,8 +31,10 @@
 #include "worker/base/file_io.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
+#include "worker/base/learner.h"
 #include "worker/base/link.h"
 #include "worker/base/manifest.h"
+#include "worker/base/session.h"
 #include "worker/data/chat_template.h"
 #include "worker/data/token_source.h"
 #include "worker/data/tokenizer.h"
@@ -43,7 +45,7 @@
 #include "worker/hub/output_folder.h"
 #include "worker/hub/safetensors.h"
 #include "worker/program/generate.h"
-#include "worker/program/session.h"
+#include "worker/program/model_learner.h"
 #include "worker/training/device.h"
 #include "worker/training/math_library.h"
 #include "worker/training/trainer.h"
@@ -422,19 +424,21 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   Inbox inbox;
   const Termination termination(inbox);
-  Session::Options options;
+  ModelLearner::Options options;
   ASSIGN_OR_RETURN(options.device, flags.Text("device", "auto"));
   ASSIGN_OR_RETURN(options.slower, flags.Number("slower", 1));
   if (!(options.slower >= 1) || !std::isfinite(options.slower)) {
     return absl::InvalidArgumentError("--slower is a number from 1 on");
   }
-  options.log = LogLine;
   options.set_threads = SetMathThreads;
   options.math = ProbeMath();
   LogLine(Describe(options.math));
   if (const std::string warning = Warning(options.math); !warning.empty()) LogLine(warning);
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcLink> link, GrpcLink::Dial(socket, inbox));
-  absl::Status status = Session(inbox, *link, std::move(options)).Run();
+  WorkerEnv env;
+  env.log = LogLine;
+  ModelLearner learner(env, std::move(options));
+  absl::Status status = Session(inbox, *link, learner, env).Run();
   status.SetPayload(kTold, absl::Cord());
   return status;
 }

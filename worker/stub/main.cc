@@ -13,8 +13,10 @@
 #include "compression/base/terminal.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
+#include "worker/base/learner.h"
 #include "worker/base/link.h"
-#include "worker/stub/stub_session.h"
+#include "worker/base/session.h"
+#include "worker/stub/stub_learner.h"
 
 namespace {
 
@@ -48,13 +50,10 @@ absl::Status Serve(const std::vector<std::string>& arguments) {
   const atolld::Termination termination(inbox);
   ASSIGN_OR_RETURN(const std::unique_ptr<atolld::GrpcLink> link,
                    atolld::GrpcLink::Dial(socket, inbox));
-  atolld::StubSession::Options options;
-  options.now = absl::Now;
-  options.take = [&inbox](absl::Duration limit) { return inbox.TakeFor(limit); };
-  options.log = LogLine;
-  options.slower = slower;
-  options.shift = static_cast<float>(shift);
-  return atolld::StubSession(*link, std::move(options)).Run();
+  atolld::WorkerEnv env;
+  env.log = LogLine;
+  atolld::StubLearner learner(env, slower, static_cast<float>(shift));
+  return atolld::Session(inbox, *link, learner, env).Run();
 }
 
 }  // namespace

@@ -12,8 +12,9 @@
 
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/manifest.h"
+#include "worker/base/session.h"
+#include "worker/program/model_learner.h"
 #include "worker/program/party_keeper.h"
-#include "worker/program/session.h"
 #include "worker/training/worker_state.h"
 
 namespace atolld {
@@ -150,10 +151,11 @@ class PartiesTest : public ::testing::Test {
     event.message = map;
     inbox.Push(event);
     AskingDaemon daemon(inbox, *slots, script, given_up_);
-    Session::Options options;
-    options.now = [this] { return now_ += absl::Milliseconds(10); };
-    options.log = [this](const std::string& line) { log_ += line + "\n"; };
-    const absl::Status status = Session(inbox, daemon, options).Run();
+    WorkerEnv env;
+    env.now = [this] { return now_ += absl::Milliseconds(10); };
+    env.log = [this](const std::string& line) { log_ += line + "\n"; };
+    ModelLearner learner(env, {});
+    const absl::Status status = Session(inbox, daemon, learner, env).Run();
     EXPECT_EQ(status.ok(), daemon.life.failed.empty()) << status;
     return daemon.life;
   }

@@ -1,4 +1,4 @@
-#include "worker/program/session.h"
+#include "worker/base/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +17,7 @@
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
+#include "worker/program/model_learner.h"
 #include "worker/training/worker_state.h"
 
 namespace atolld {
@@ -82,11 +83,13 @@ class SessionTest : public ::testing::Test {
   float* theta() { return const_cast<float*>(slots_->theta().data()); }
 
   absl::Status Run() {
-    Session::Options options;
-    options.now = [this] { return now_ += tick_; };
-    options.log = [this](const std::string& line) { log_ += line + "\n"; };
+    WorkerEnv env;
+    env.now = [this] { return now_ += tick_; };
+    env.log = [this](const std::string& line) { log_ += line + "\n"; };
+    ModelLearner::Options options;
     options.slower = slower_;
-    return Session(inbox_, daemon_, options).Run();
+    ModelLearner learner(env, options);
+    return Session(inbox_, daemon_, learner, env).Run();
   }
 
   void Begin() {

@@ -13,7 +13,7 @@
 #include "tests/unit/worker/training/fixtures.h"
 #include "tests/unit/worker/training/npy.h"
 #include "worker/base/file_io.h"
-#include "worker/program/session.h"
+#include "worker/program/workload.h"
 #include "worker/torchscript/torchscript_trainer.h"
 
 namespace atolld {

@@ -1,4 +1,4 @@
-#include "worker/stub/stub_session.h"
+#include "worker/stub/stub_learner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 
 #include "absl/base/casts.h"
 #include "tests/unit/worker/training/fixtures.h"
+#include "worker/base/session.h"
 
 namespace atolld {
 namespace {
@@ -89,10 +90,31 @@ using ::testing::HasSubstr;
 constexpr uint64_t kElements = 5000;
 constexpr uint64_t kSlotBytes = 20480;
 
-// The daemon's end and the clock: time moves only while the worker waits.
-class StubSessionTest : public ::testing::Test, public Outbox {
+// Time moves only while the worker waits.
+class SteppedInbox final : public Inbox {
+ public:
+  absl::optional<Event> TakeFor(absl::Duration limit) override {
+    absl::optional<Event> event = TryTake();
+    if (event.has_value()) return event;
+    EXPECT_LT(limit, absl::InfiniteDuration()) << "it would wait for ever";
+    if (limit == absl::InfiniteDuration()) {
+      Event closed;
+      closed.kind = Event::Kind::kClosed;
+      return closed;
+    }
+    now += limit;
+    if (on_wait) on_wait();
+    return absl::nullopt;
+  }
+
+  absl::Time now = absl::UnixEpoch();
+  std::function<void()> on_wait;
+};
+
+// The daemon's end.
+class StubLearnerTest : public ::testing::Test, public Outbox {
  protected:
-  StubSessionTest() {
+  StubLearnerTest() {
     std::ofstream(folder_ / "memory") << std::string(2 * kSlotBytes, '\0');
     v1::MapMemory& map = *map_message_.mutable_map_memory();
     map.set_path(folder_ / "memory");
@@ -143,39 +165,25 @@ class StubSessionTest : public ::testing::Test, public Outbox {
   }
 
   absl::Status Run() {
-    StubSession::Options options;
-    options.now = [this] { return now_; };
-    options.take = [this](absl::Duration limit) {
-      absl::optional<Event> event = inbox_.TryTake();
-      if (event.has_value()) return event;
-      EXPECT_LT(limit, absl::InfiniteDuration()) << "it would wait for ever";
-      if (limit == absl::InfiniteDuration()) {
-        Event closed;
-        closed.kind = Event::Kind::kClosed;
-        return absl::optional<Event>(closed);
-      }
-      now_ += limit;
-      if (on_wait_) on_wait_();
-      return absl::optional<Event>();
-    };
-    return StubSession(*this, options).Run();
+    WorkerEnv env;
+    env.now = [this] { return inbox_.now; };
+    StubLearner learner(env, /*slower=*/1, /*shift=*/0);
+    return Session(inbox_, *this, learner, env).Run();
   }
 
   // Slots are read-only for a worker; here we are the daemon.
   float* theta() { return const_cast<float*>(slots_->theta().data()); }
 
-  Inbox inbox_;
+  SteppedInbox inbox_;
   const TemporaryFolder folder_;
   std::unique_ptr<Slots> slots_;
   v1::DaemonMessage configure_, map_message_;
-  absl::Time now_ = absl::UnixEpoch();
   std::vector<v1::WorkerMessage> sent_;
   std::function<void(const v1::WorkerMessage&)> react_;
-  std::function<void()> on_wait_;
 };
 
 // Broken: a daemon could not go through a round with a stub as it does with a real worker.
-TEST_F(StubSessionTest, GoesThroughARound) {
+TEST_F(StubLearnerTest, GoesThroughARound) {
   Push(configure_);
   Push(map_message_);
   v1::DaemonMessage initial;
@@ -215,7 +223,7 @@ TEST_F(StubSessionTest, GoesThroughARound) {
 }
 
 // Broken: progress would be a message a step, or none at all during a long round.
-TEST_F(StubSessionTest, TellsItsProgressFourTimesASecond) {
+TEST_F(StubLearnerTest, TellsItsProgressFourTimesASecond) {
   Push(configure_);
   Push(map_message_);
   Train(1, 100);  // two seconds
@@ -232,10 +240,10 @@ TEST_F(StubSessionTest, TellsItsProgressFourTimesASecond) {
 
 // Broken: a straggler would hand over the others' steps as its own: the update was formed at the
 // theta at which the training began, and base and parameters of a rebase move alike.
-TEST_F(StubSessionTest, ARebaseLeavesTheUpdate) {
+TEST_F(StubLearnerTest, ARebaseLeavesTheUpdate) {
   FillStubParameters(9, absl::MakeSpan(theta(), kElements));
   std::vector<float> expected;
-  on_wait_ = [&] {
+  inbox_.on_wait = [&] {
     if (!expected.empty()) return;
     expected.assign(slots_->update().begin(), slots_->update().end());
     for (uint64_t i = 0; i < kElements; ++i) theta()[i] += 1;
@@ -256,7 +264,7 @@ TEST_F(StubSessionTest, ARebaseLeavesTheUpdate) {
 }
 
 // Broken: after a new Train the worker would finish work that nobody waits for.
-TEST_F(StubSessionTest, ANewerTrainStepsSupersedes) {
+TEST_F(StubLearnerTest, ANewerTrainStepsSupersedes) {
   Push(configure_);
   Push(map_message_);
   Train(1, 1000);
@@ -270,14 +278,14 @@ TEST_F(StubSessionTest, ANewerTrainStepsSupersedes) {
 }
 
 // Broken: a worker whose daemon is gone, or that was asked to end, would stay.
-TEST_F(StubSessionTest, EndsWhenTheStreamDoes) {
+TEST_F(StubLearnerTest, EndsWhenTheStreamDoes) {
   for (const Event::Kind kind : {Event::Kind::kClosed, Event::Kind::kTerminated}) {
     sent_.clear();
     Push(configure_);
     Push(map_message_);
     Train(1, 1000000);
     bool ended = false;
-    on_wait_ = [&] {
+    inbox_.on_wait = [&] {
       if (std::exchange(ended, true)) return;
       Event event;
       event.kind = kind;
@@ -289,7 +297,7 @@ TEST_F(StubSessionTest, EndsWhenTheStreamDoes) {
 }
 
 // Broken: the daemon would not learn why its worker is gone.
-TEST_F(StubSessionTest, WhatCannotBeDoneIsSaid) {
+TEST_F(StubLearnerTest, WhatCannotBeDoneIsSaid) {
   const auto failure = [&](const std::vector<v1::DaemonMessage>& messages) {
     for (const v1::DaemonMessage& message : messages) Push(message);
     EXPECT_FALSE(Run().ok());
@@ -311,7 +319,7 @@ TEST_F(StubSessionTest, WhatCannotBeDoneIsSaid) {
 }
 
 // Broken: end-to-end tests and the simulator would have no parties whose data differ.
-TEST_F(StubSessionTest, PartiesLearnTargetsOfTheirOwn) {
+TEST_F(StubLearnerTest, PartiesLearnTargetsOfTheirOwn) {
   v1::Configure& configure = *configure_.mutable_configure();
   configure.mutable_spec()->mutable_data()->set_private_(true);
   configure.mutable_spec()->mutable_inner()->set_epochs(1);
@@ -360,7 +368,7 @@ TEST_F(StubSessionTest, PartiesLearnTargetsOfTheirOwn) {
 // Broken: the simulator and benchmarks would see no run whose peers train on while an entry is on
 // its way: a stub would not keep what it learnt, would merge at another step, or not tell that it
 // waits.
-TEST_F(StubSessionTest, OfAStreamingRunKeepsItsParametersAndMerges) {
+TEST_F(StubLearnerTest, OfAStreamingRunKeepsItsParametersAndMerges) {
   configure_.mutable_configure()->mutable_spec()->mutable_mode()->set_kind("streaming");
   FillStubParameters(9, absl::MakeSpan(theta(), kElements));
   const std::vector<float> before(theta(), theta() + kElements);
@@ -384,8 +392,8 @@ TEST_F(StubSessionTest, OfAStreamingRunKeepsItsParametersAndMerges) {
     Push(ahead);
   };
   const absl::Time merge_at = absl::UnixEpoch() + absl::Milliseconds(2200);
-  on_wait_ = [&, sent = false]() mutable {
-    if (now_ < merge_at || std::exchange(sent, true)) return;
+  inbox_.on_wait = [&, sent = false]() mutable {
+    if (inbox_.now < merge_at || std::exchange(sent, true)) return;
     v1::DaemonMessage merge;
     merge.mutable_merge()->set_version(1);
     merge.mutable_merge()->set_own_share_bits(absl::bit_cast<uint32_t>(0.25f));
@@ -397,8 +405,8 @@ TEST_F(StubSessionTest, OfAStreamingRunKeepsItsParametersAndMerges) {
   const v1::Boundary& boundary = sent_.back().boundary();
   EXPECT_EQ(boundary.steps(), 50u);
   EXPECT_DOUBLE_EQ(boundary.seconds(), 1.0);
-  EXPECT_DOUBLE_EQ(boundary.waited_seconds(), 1.05) << "from 1.2 s to the first look after 2.2 s";
-  EXPECT_DOUBLE_EQ(absl::ToDoubleSeconds(now_ - absl::UnixEpoch()), 3.05);
+  EXPECT_DOUBLE_EQ(boundary.waited_seconds(), 1.0) << "from 1.2 s to the look at 2.2 s";
+  EXPECT_DOUBLE_EQ(absl::ToDoubleSeconds(inbox_.now - absl::UnixEpoch()), 3.0);
   std::vector<double> waited;
   for (const v1::WorkerMessage& message : sent_) {
     if (message.progress().waited_seconds() > 0 && message.progress().step() == 10) {
@@ -428,7 +436,7 @@ TEST_F(StubSessionTest, OfAStreamingRunKeepsItsParametersAndMerges) {
 }
 
 // Broken: a run in another mode would seem to stream; and one in mode eager would start from theta.
-TEST_F(StubSessionTest, StartsWhereItIsTold) {
+TEST_F(StubLearnerTest, StartsWhereItIsTold) {
   v1::DaemonMessage train;
   train.mutable_train()->set_version(3);
   train.mutable_train()->set_steps(1);
@@ -440,12 +448,10 @@ TEST_F(StubSessionTest, StartsWhereItIsTold) {
     return sent_.back().failed().what();
   };
   train.mutable_train()->set_start("own");
-  EXPECT_THAT(failure(train), HasSubstr("version 3: TrainSteps asks for parameters of the worker"));
+  EXPECT_THAT(failure({train}),
+              HasSubstr("version 3: TrainSteps asks for parameters of the worker"));
   train.mutable_train()->set_start("guess");
   EXPECT_THAT(failure(train), HasSubstr("MapMemory named no slot for it"));
-  v1::DaemonMessage merge;
-  merge.mutable_merge()->set_version(4);
-  EXPECT_THAT(failure(merge), HasSubstr("Merge of version 4: the run's mode is ''"));
   std::filesystem::resize_file(folder_ / "memory", 3 * kSlotBytes);
   map_message_.mutable_map_memory()->set_guess_offset(2 * kSlotBytes);
   slots_ = *Slots::Map(map_message_.map_memory(), kElements);
@@ -464,7 +470,7 @@ TEST_F(StubSessionTest, StartsWhereItIsTold) {
 }
 
 // Broken: a peer with too few parties would not hear of it from a stub, as it does from a worker.
-TEST_F(StubSessionTest, CountsThePartiesOfAFolder) {
+TEST_F(StubLearnerTest, CountsThePartiesOfAFolder) {
   configure_.mutable_configure()->mutable_spec()->mutable_data()->set_private_(true);
   configure_.mutable_configure()->set_data_path(folder_.path());  // which has one file
   configure_.mutable_configure()->set_parties(2);
