@@ -1,8 +1,10 @@
 #include "daemon/peer/round_mode.h"
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "compression/base/planted_bug.h"
 #include "membership/history/fragment.h"
 #include "membership/history/run_mode.h"
@@ -10,7 +12,7 @@
 namespace atolld {
 namespace {
 
-// Modes "sync", "delayed" and "async": the worker's base moves with theta, however theta has moved.
+// Modes "sync" and "async": the worker's base moves with theta, however theta has moved.
 // Its parameters stay where its own steps have brought them. So a late update is the way from them
 // to the newest theta, as in DiLoCo (arXiv:2311.08105, drop-outs): what other peers have learnt
 // meanwhile, often the same, does not count twice. A party's control variate is the mean of its own
@@ -20,8 +22,8 @@ class FromTheta : public RoundMode {
   FromTheta(const v1::RunSpec& spec, Parts parts)
       : RoundMode(parts), keep_parameters_(!spec.inner().control_variates()) {}
 
-  // It is a straggler's training, or, where an update was offered, one that runs ahead. The latter
-  // misses the entry that has taken that update, and no other: that is what the mode is about.
+  // It is a straggler's training or, in mode "eager", one that runs ahead of an offered update. The
+  // latter has begun from a guess of the entry that has taken that update.
   void OnEntry(const v1::EntryHeader& header, bool offered, bool included, bool) override {
     PeerTraining& training = parts_.training;
     if (!training.begun()) return;
@@ -46,6 +48,45 @@ class FromTheta : public RoundMode {
   }
 
   const bool keep_parameters_;
+};
+
+// Mode "delayed": a training that runs beside an offered update is late by the entry of that
+// update, as all others are in this mode, and counts from the state that it leads to. The worker
+// takes that state as its base at the end of its steps, and waits for it there: a Merge that leaves
+// all of its own parameters.
+class Delayed final : public RoundMode {
+ public:
+  explicit Delayed(Parts parts) : RoundMode(parts) {}
+
+  void Fill(v1::TrainSteps* steps) const override {
+    if (!parts_.own.held()) return;
+    steps->set_merge_after(std::numeric_limits<uint32_t>::max());
+    steps->set_merge_version(parts_.keeper.version() + 1);
+  }
+
+  void OnEntry(const v1::EntryHeader& header, bool offered, bool included, bool) override {
+    PeerTraining& training = parts_.training;
+    if (!training.begun()) return;
+    if (!offered && training.train().version() > header.version()) return;
+    training.NoteEntries(1);
+    // A worker that has not waited has handed over what counts from the state before.
+    training.SetMissed(included && training.state() != PeerTraining::State::kStepping);
+    if (!Planted(PlantedBug::kStragglerNotRebased)) Merge(header.version());
+  }
+
+  void OnOpened(bool) override {
+    parts_.training.SetMissed(false);
+    if (parts_.training.begun()) Merge(parts_.keeper.version());
+  }
+
+ private:
+  void Merge(uint64_t version) {
+    if (!parts_.training.has_worker()) return;
+    v1::DaemonMessage message;
+    message.mutable_merge()->set_version(version);
+    message.mutable_merge()->set_own_share_bits(absl::bit_cast<uint32_t>(1.0f));
+    parts_.worker.Send(message);
+  }
 };
 
 // Mode "eager".
@@ -139,6 +180,7 @@ class FromOwn final : public RoundMode {
 
 std::unique_ptr<RoundMode> RoundMode::Of(const v1::RunSpec& spec, Parts parts) {
   if (IsStreaming(spec)) return std::make_unique<FromOwn>(spec, parts);
+  if (spec.mode().kind() == "delayed") return std::make_unique<Delayed>(parts);
   if (spec.mode().kind() == "eager") return std::make_unique<FromGuess>(spec, parts);
   return std::make_unique<FromTheta>(spec, parts);
 }

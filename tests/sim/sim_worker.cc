@@ -162,7 +162,7 @@ void SimWorker::Train(const v1::TrainSteps& train) {
   if (probe_.on_train) probe_.on_train(train, base_);
   const absl::Duration took = step_ * train.steps();
   awaited_ = merged_ >= train.merge_version() ? 0 : train.merge_version();
-  merge_at_ = env_.executor.Now() + step_ * train.merge_after();
+  merge_at_ = env_.executor.Now() + step_ * std::min(train.merge_after(), train.steps());
   trains_ = true;
   ++life_;
   ShowProgress(train, env_.executor.Now());
@@ -194,7 +194,7 @@ void SimWorker::Rebase(const v1::Rebase& rebase) {
 }
 
 void SimWorker::OnMerge(const v1::Merge& merge) {
-  if (own_.empty()) return;  // it begins from theta
+  if (own_.empty() && !trains_) return;  // it begins from theta
   const absl::Time now = env_.executor.Now();
   const bool early = awaited_ != 0 && merge.version() >= awaited_ && now < merge_at_;
   if (pending_.empty() && !early) return MergeNow(merge);
@@ -224,10 +224,15 @@ void SimWorker::MergeValues(const v1::Merge& merge, uint64_t first, uint64_t cou
 
 // Only what the entry covers, whatever theta is elsewhere by now.
 void SimWorker::MergeNow(const v1::Merge& merge) {
+  if (own_.empty()) {
+    CHECK(absl::bit_cast<float>(merge.own_share_bits()) == 1 && !merge.rebase());
+    base_.assign(theta_, theta_ + settings_.elements);
+    keeps_parameters_ = true;
+  }
   for (const v1::ValueRange& range : merge.ranges()) {
     MergeValues(merge, range.first(), range.count());
   }
-  if (merge.ranges().empty()) MergeValues(merge, 0, own_.size());
+  if (merge.ranges().empty() && !own_.empty()) MergeValues(merge, 0, own_.size());
   merged_ = std::max(merged_, merge.version());
   if (merged_ >= awaited_) awaited_ = 0;
   if (awaited_ != 0 || !waiting_) return;

@@ -30,7 +30,8 @@ class QuietWorker final : public Worker {
 
 // A peer at version 2, to which entry 3 can be told: p1 is one of its contributors, x is none.
 struct Rounds {
-  explicit Rounds(const std::string& self, const std::string& kind, uint32_t overlap = 0)
+  explicit Rounds(const std::string& self, const std::string& kind, uint32_t overlap = 0,
+                  bool variates = false)
       : world(1), env(world.AddProcess(self).env()), told(env.files, 2) {
     ReplicaKeeper::Events events;
     events.on_skipped = [this](const v1::EntryHeader& header) { runner->OnSkipped(header); };
@@ -57,6 +58,7 @@ struct Rounds {
     runner->LoadResidual();
     v1::RunSpec spec = told.genesis.spec();
     if (!kind.empty()) spec.mutable_mode()->set_kind(kind);
+    spec.mutable_inner()->set_control_variates(variates);
     if (kind == "streaming") {
       spec.mutable_mode()->set_fragments(1);
       spec.mutable_mode()->set_overlap_steps(overlap);
@@ -216,7 +218,7 @@ TEST(RoundRunnerAhead, WhatIsGivenEarlyBeginsWhenTheUpdateIsOffered) {
     EXPECT_EQ(p.readies[0].train_number(), 1u);
     EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), 2u) << kind;
     EXPECT_EQ(p.Steps().version(), 4u);
-    EXPECT_EQ(p.Steps().merge_version(), std::string(kind) == "streaming" ? 3u : 0u);
+    EXPECT_EQ(p.Steps().merge_version(), 3u);
     EXPECT_EQ(p.Ahead(), 200u);
 
     p.Train(5, true);  // with the commit, which is not applied here yet
@@ -276,19 +278,36 @@ TEST(RoundRunnerAhead, WhatWaitsIsForgottenWithWhatItWaitsFor) {
   EXPECT_EQ(rests.hellos, 1) << "the coordinator counts on it";
 }
 
-// Would break: an update whose entry came before it was ready would be held back, or be offered as
-// one of the newest state.
-TEST(RoundRunnerAhead, AnEntryThatComesFirstIsMissedAsWell) {
+// Would break: an update whose entry came before it was ready would be held back, or would count
+// again what that entry has brought in.
+TEST(RoundRunnerAhead, AnEntryThatComesFirstIsTheWorkersBase) {
   Rounds p("p1", "delayed");
   p.OfferAndTrainAhead();
   p.Commit();
   EXPECT_EQ(p.readies.size(), 1u);
   EXPECT_EQ(p.Samples(), 200u);
   EXPECT_FALSE(p.runner->offers());
+  ASSERT_EQ(p.Number(v1::DaemonMessage::kMerge), 1u);
+  const v1::Merge& merge = p.worker.told.back().merge();
+  EXPECT_EQ(merge.version(), 3u);
+  EXPECT_EQ(absl::bit_cast<float>(merge.own_share_bits()), 1.0f);
+  EXPECT_EQ(merge.ranges_size(), 0);
   p.Hand(4);
   ASSERT_EQ(p.readies.size(), 2u);
-  EXPECT_EQ(p.readies[1].base_version(), 2u);
+  EXPECT_EQ(p.readies[1].base_version(), 3u);
   EXPECT_EQ(p.readies[1].age(), 1u);
+}
+
+// Would break: a late update would count again what others have brought in meanwhile; or a party's
+// control variate would hold the way that the state has gone.
+TEST(RoundRunnerLate, AStragglersParametersStayWhereTheyAre) {
+  for (const bool variates : {false, true}) {
+    Rounds x("x", "", 0, variates);
+    x.Train(3, false);
+    x.Commit();
+    ASSERT_EQ(x.Number(v1::DaemonMessage::kRebase), 1u);
+    EXPECT_EQ(x.worker.told.back().rebase().keep_parameters(), !variates);
+  }
 }
 
 // Would break: whoever was left out would miss two entries, or lose one of its two trainings.
@@ -297,7 +316,7 @@ TEST(RoundRunnerAhead, LeftOutItOffersTheSameAgainAndTheWorkerIsRebased) {
   x.OfferAndTrainAhead();
   x.Hand(4);
   x.Commit();
-  EXPECT_EQ(x.Number(v1::DaemonMessage::kRebase), 1u);
+  EXPECT_EQ(x.Number(v1::DaemonMessage::kMerge), 1u);
   ASSERT_EQ(x.readies.size(), 2u);
   EXPECT_EQ(x.readies[1].version(), 4u);
   EXPECT_EQ(x.readies[1].train_number(), 1u) << "the first";
