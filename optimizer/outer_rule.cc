@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 #include "optimizer/adaptive_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -254,8 +255,7 @@ absl::StatusOr<float> FindScalar(const OuterScalars& scalars, const char* name,
     return absl::InvalidArgumentError(
         absl::StrCat("the outer step lacks the scalar \"", name, "\""));
   }
-  const absl::Status status = check(found->second);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(check(found->second));
   return found->second;
 }
 
@@ -289,26 +289,22 @@ absl::Status CheckSizes(const OuterRule& rule, size_t elements, size_t theta_ele
 absl::Status StepDivided(const OuterRule& rule, const OuterScalars& scalars,
                          absl::Span<const float> mean, absl::Span<float> theta,
                          absl::Span<const absl::Span<float>> buffers) {
-  const absl::StatusOr<float> gap = FindScalar(scalars, kGapScalar, CheckGap);
-  if (!gap.ok()) return gap.status();
-  const absl::Status sizes = CheckSizes(rule, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
+  ASSIGN_OR_RETURN(const float gap, FindScalar(scalars, kGapScalar, CheckGap));
+  RETURN_IF_ERROR(CheckSizes(rule, mean.size(), theta.size(), buffers));
   OuterScalars others = scalars;
   others.erase(kGapScalar);
   std::array<float, 4096> divided;
   for (size_t first = 0; first == 0 || first < mean.size(); first += divided.size()) {
     const absl::Span<const float> whole = mean.subspan(first, divided.size());
     std::transform(whole.begin(), whole.end(), divided.begin(),
-                   [divisor = *gap](float value) { return value / divisor; });
+                   [divisor = gap](float value) { return value / divisor; });
     std::vector<absl::Span<float>> pieces;
     for (const absl::Span<float> buffer : buffers) {
       pieces.push_back(buffer.subspan(first, divided.size()));
     }
     // The first piece shows whether the scalars are valid, before anything has moved.
-    const absl::Status stepped =
-        rule.Step(others, absl::MakeConstSpan(divided.data(), whole.size()),
-                  theta.subspan(first, divided.size()), pieces);
-    if (!stepped.ok()) return stepped;
+    RETURN_IF_ERROR(rule.Step(others, absl::MakeConstSpan(divided.data(), whole.size()),
+                              theta.subspan(first, divided.size()), pieces));
   }
   return absl::OkStatus();
 }
@@ -394,16 +390,12 @@ absl::Status MomentumRule::Step(const OuterScalars& scalars, absl::Span<const fl
                                 absl::Span<float> theta,
                                 absl::Span<const absl::Span<float>> buffers) const {
   if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
-  const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
-  if (!learning_rate.ok()) return learning_rate.status();
-  const absl::StatusOr<float> momentum = FindScalar(scalars, kMomentum, CheckMomentum);
-  if (!momentum.ok()) return momentum.status();
-  const absl::StatusOr<float> clip = FindOptional(scalars, kMomentumClipScalar, CheckClip);
-  if (!clip.ok()) return clip.status();
-  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
-  step_(*learning_rate, *momentum, *clip, mean.data(), mean.size(), theta.data(),
-        buffers[0].data());
+  ASSIGN_OR_RETURN(const float learning_rate,
+                   FindScalar(scalars, kLearningRate, CheckLearningRate));
+  ASSIGN_OR_RETURN(const float momentum, FindScalar(scalars, kMomentum, CheckMomentum));
+  ASSIGN_OR_RETURN(const float clip, FindOptional(scalars, kMomentumClipScalar, CheckClip));
+  RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
+  step_(learning_rate, momentum, clip, mean.data(), mean.size(), theta.data(), buffers[0].data());
   return absl::OkStatus();
 }
 
@@ -422,35 +414,28 @@ absl::Status DelayedNesterovRule::Step(const OuterScalars& scalars, absl::Span<c
                                        absl::Span<float> theta,
                                        absl::Span<const absl::Span<float>> buffers) const {
   if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
-  const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
-  if (!learning_rate.ok()) return learning_rate.status();
-  const absl::StatusOr<float> momentum = FindScalar(scalars, kMomentum, CheckMomentum);
-  if (!momentum.ok()) return momentum.status();
-  const absl::StatusOr<float> due = FindScalar(scalars, kDueScalar, CheckDue);
-  if (!due.ok()) return due.status();
-  const absl::StatusOr<float> share = FindScalar(scalars, kShareScalar, CheckShare);
-  if (!share.ok()) return share.status();
-  const absl::StatusOr<float> rest = FindScalar(scalars, kRestScalar, CheckShare);
-  if (!rest.ok()) return rest.status();
-  const absl::StatusOr<float> clip = FindOptional(scalars, kMomentumClipScalar, CheckClip);
-  if (!clip.ok()) return clip.status();
-  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
+  ASSIGN_OR_RETURN(const float learning_rate,
+                   FindScalar(scalars, kLearningRate, CheckLearningRate));
+  ASSIGN_OR_RETURN(const float momentum, FindScalar(scalars, kMomentum, CheckMomentum));
+  ASSIGN_OR_RETURN(const float due, FindScalar(scalars, kDueScalar, CheckDue));
+  ASSIGN_OR_RETURN(const float share, FindScalar(scalars, kShareScalar, CheckShare));
+  ASSIGN_OR_RETURN(const float rest, FindScalar(scalars, kRestScalar, CheckShare));
+  ASSIGN_OR_RETURN(const float clip, FindOptional(scalars, kMomentumClipScalar, CheckClip));
+  RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
   float* const sum = buffers[0].data();
-  if (*due == 0.0f) {
+  if (due == 0.0f) {
     HWY_DYNAMIC_DISPATCH(StepSum)
-    (*learning_rate, *share, mean.data(), mean.size(), theta.data(), sum);
+    (learning_rate, share, mean.data(), mean.size(), theta.data(), sum);
   } else {
     HWY_DYNAMIC_DISPATCH(StepDue)
-    (*learning_rate, *momentum, *clip, *share, *rest, mean.data(), mean.size(), theta.data(), sum,
+    (learning_rate, momentum, clip, share, rest, mean.data(), mean.size(), theta.data(), sum,
      buffers[1].data());
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<OuterScalars> AverageRule::Scalars(const OuterSettings& settings) const {
-  const absl::Status status = CheckLearningRate(settings.learning_rate);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(CheckLearningRate(settings.learning_rate));
   return OuterScalars{{kLearningRate, settings.learning_rate}};
 }
 
@@ -458,11 +443,10 @@ absl::Status AverageRule::Step(const OuterScalars& scalars, absl::Span<const flo
                                absl::Span<float> theta,
                                absl::Span<const absl::Span<float>> buffers) const {
   if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
-  const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
-  if (!learning_rate.ok()) return learning_rate.status();
-  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
-  HWY_DYNAMIC_DISPATCH(StepAverage)(*learning_rate, mean.data(), mean.size(), theta.data());
+  ASSIGN_OR_RETURN(const float learning_rate,
+                   FindScalar(scalars, kLearningRate, CheckLearningRate));
+  RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
+  HWY_DYNAMIC_DISPATCH(StepAverage)(learning_rate, mean.data(), mean.size(), theta.data());
   return absl::OkStatus();
 }
 
@@ -497,12 +481,9 @@ absl::Status AdaptiveRule::Step(const OuterScalars& scalars, absl::Span<const fl
   for (const auto& one : used) {
     if (!has_beta2_ && one.factor == &factors.beta2) continue;
     if (!discounts_ && one.factor == &factors.discount) continue;
-    const absl::StatusOr<float> value = FindScalar(scalars, one.scalar, one.check);
-    if (!value.ok()) return value.status();
-    *one.factor = *value;
+    ASSIGN_OR_RETURN(*one.factor, FindScalar(scalars, one.scalar, one.check));
   }
-  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
+  RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
   step_(factors, {mean.data(), mean.size(), theta.data(), buffers[0].data(), buffers[1].data()});
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "optimizer/aggregation_kernels.h"
 
 namespace atolld {
@@ -41,8 +42,7 @@ absl::StatusOr<UpdateProducts> UpdateProducts::FromSums(Kind kind, size_t vector
         absl::StrCat(sums.size(), " sums for ", vectors, " updates, not ", products.sums_.size()));
   }
   products.sums_.assign(sums.begin(), sums.end());
-  const absl::Status status = products.Check();
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(products.Check());
   return products;
 }
 

@@ -219,8 +219,7 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
                                    const std::function<bool(const v1::RunStatus&)>& on_status) {
   // A call with a deadline would end the watch; asking once before it shows whether a coordinator
   // answers.
-  const absl::StatusOr<v1::RunStatus> first = ShowRun(0, 1);
-  if (!first.ok()) return first.status();
+  ASSIGN_OR_RETURN(const v1::RunStatus first, ShowRun(0, 1));
 
   v1::WatchRunRequest request;
   request.set_interval_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(interval)));

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,7 +24,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "compression/base/check.h"
 #include "compression/base/status_macros.h"
 #include "daemon/transport/cap_bucket.h"
 

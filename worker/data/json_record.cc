@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"

@@ -1,6 +1,5 @@
 #include "worker/data/tokenizer.h"
 
-#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>

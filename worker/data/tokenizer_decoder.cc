@@ -1,6 +1,5 @@
 #include "worker/data/tokenizer_decoder.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 

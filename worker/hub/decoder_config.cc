@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <set>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"

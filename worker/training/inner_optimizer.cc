@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "compression/base/status_macros.h"
 #include "worker/base/manifest.h"
 #include "worker/kernels/row_kernels.h"
 #include "worker/training/adamw.h"
@@ -186,8 +187,7 @@ float ClipFactor(double norm, double limit) {
 absl::StatusOr<std::unique_ptr<InnerOptimizer>> InnerOptimizer::Make(const v1::InnerSpec& inner,
                                                                      const v1::Manifest& manifest,
                                                                      const std::string& device) {
-  const absl::Status status = CheckInnerSpec(inner);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(CheckInnerSpec(inner));
   if (inner.optimizer() == "adamw")
     return std::make_unique<AdamW>(inner, manifest, at::Device(device));
   if (inner.optimizer() == "sgd") return std::make_unique<Sgd>(inner.gradient_clip());

@@ -1,6 +1,5 @@
 #include "daemon/replica/state/replica.h"
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
