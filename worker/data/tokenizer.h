@@ -113,20 +113,4 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(
 // {"characters": [code points, ascending]}.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseCharTokenizer(const nlohmann::json& json);
 
-// Functions that check, read and write well-formed UTF-8 (Unicode 15, table 3-7).
-
-// Returns the offset of the first byte that is not part of well-formed UTF-8, or bytes.size() if
-// there is none.
-size_t FindInvalidUtf8(absl::Span<const uint8_t> bytes);
-
-// Returns the length of the well-formed sequence at the start of `rest`, or 0 if it does not begin
-// with one. `rest` must not be empty.
-size_t Utf8Length(absl::Span<const uint8_t> rest);
-
-// Returns the character of a well-formed sequence.
-uint32_t ReadUtf8(absl::Span<const uint8_t> sequence);
-
-// Appends a character, which must be a Unicode scalar value.
-void AppendUtf8(uint32_t character, std::string* out);
-
 }  // namespace atolld

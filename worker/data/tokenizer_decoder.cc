@@ -10,12 +10,11 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/byte_alphabet.h"
-#include "worker/data/json_part.h"
+#include "compression/base/utf8.h"
+#include "worker/data/json_record.h"
+#include "worker/data/token_model.h"
 #include "worker/data/token_pattern.h"
-#include "worker/data/tokenizer.h"
 
 namespace atolld {
 namespace {
@@ -39,9 +38,7 @@ std::vector<std::string> WithBytes(const std::vector<std::string>& tokens) {
   std::vector<std::string> out;
   std::string run;
   const auto end_run = [&] {
-    const auto bytes =
-        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(run.data()), run.size());
-    if (FindInvalidUtf8(bytes) == run.size()) {
+    if (FindInvalidUtf8(run) == run.size()) {
       if (!run.empty()) out.push_back(run);
     } else {
       out.insert(out.end(), run.size(), kReplacement);
