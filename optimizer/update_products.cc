@@ -30,22 +30,6 @@ constexpr double kSlack = 1.0 + 0x1p-20;
 UpdateProducts::UpdateProducts(Kind kind, size_t vectors)
     : kind_(kind), vectors_(vectors), sums_(SumsOf(kind, vectors), 0.0) {}
 
-absl::StatusOr<UpdateProducts> UpdateProducts::FromSums(Kind kind, size_t vectors,
-                                                        absl::Span<const double> sums) {
-  if (vectors > kMostContributors + 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sums of ", vectors, " updates, at most ", kMostContributors + 1));
-  }
-  UpdateProducts products(kind, vectors);
-  if (sums.size() != products.sums_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(sums.size(), " sums for ", vectors, " updates, not ", products.sums_.size()));
-  }
-  products.sums_.assign(sums.begin(), sums.end());
-  RETURN_IF_ERROR(products.Check());
-  return products;
-}
-
 absl::Status UpdateProducts::Check() const {
   if (kind_ == Kind::kNone) return absl::OkStatus();
   for (size_t i = 0; i < vectors_; ++i) {
