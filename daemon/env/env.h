@@ -113,6 +113,9 @@ class Files {
   virtual bool Exists(const std::string& path) = 0;
 };
 
+// Returns the directory that contains a path. Pure.
+std::string DirectoryOf(const std::string& path);
+
 // Reads a whole file of at most `limit` bytes.
 absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint64_t limit);
 // Writes the file `path`, durably. After a crash it is either complete or as it was before.

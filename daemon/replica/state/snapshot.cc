@@ -118,6 +118,15 @@ absl::StatusOr<std::unique_ptr<SnapshotReader>> SnapshotReader::Open(Files& file
   return reader;
 }
 
+absl::StatusOr<std::unique_ptr<SnapshotReader>> SnapshotReader::OpenVersion(Files& files,
+                                                                            const std::string& dir,
+                                                                            uint64_t version) {
+  const std::string path = SnapshotPath(dir, version);
+  ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> reader, Open(files, path));
+  if (reader->info().version() == version) return reader;
+  return absl::DataLossError(absl::StrCat(path, ": it holds version ", reader->info().version()));
+}
+
 absl::Status SnapshotReader::ReadBlock(uint64_t block, absl::Span<uint8_t> out) const {
   CHECK(out.size() == map_.Bytes(block));
   const uint64_t offset = map_.BlockOffset(block, head_bytes_);
