@@ -58,7 +58,6 @@ inline constexpr size_t TopkMaxBlockBytes(size_t elements) {
 class TopkCodec final : public Codec {
  public:
   absl::string_view name() const override { return "topk"; }
-  size_t block_elements() const override { return kTopkBlockElements; }
   size_t MaxEncodedBytes(size_t elements) const override;
   bool has_fixed_rate() const override { return false; }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,
