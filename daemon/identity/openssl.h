@@ -1,5 +1,5 @@
 // Owning pointers to OpenSSL's objects, and conversion of its errors to statuses. Only for use in
-// daemon/identity.
+// daemon/identity and daemon/transport.
 #pragma once
 
 #include <openssl/bio.h>

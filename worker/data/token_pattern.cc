@@ -317,4 +317,19 @@ bool TokenPattern::Next(Search& search, Scratch& scratch) const {
   return false;
 }
 
+absl::StatusOr<std::string> TokenPattern::Replace(absl::string_view text,
+                                                  absl::string_view content) const {
+  Scratch scratch(*this);
+  Search search(text);
+  std::string out;
+  size_t done = 0;
+  while (Next(search, scratch)) {
+    absl::StrAppend(&out, text.substr(done, search.first - done), content);
+    done = search.end;
+  }
+  RETURN_IF_ERROR(search.status);
+  absl::StrAppend(&out, text.substr(done));
+  return out;
+}
+
 }  // namespace atolld

@@ -127,7 +127,9 @@ class CharTokenizer final : public Tokenizer {
   std::vector<uint32_t> ids_;  // by character
 };
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOf(std::vector<uint32_t> characters) {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(std::vector<uint32_t> characters) {
   if (characters.empty() || characters.size() > kMostCharacters) {
     return absl::InvalidArgumentError(
         absl::StrCat(characters.size(), " different characters; a token each is for 1 to ",
@@ -144,13 +146,6 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOf(std::vector<uint32_t> characte
       std::make_unique<CharTokenizer>(std::move(file), std::move(characters)));
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(
-    const std::vector<uint32_t>& characters) {
-  return MakeOf(characters);
-}
-
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseCharTokenizer(const nlohmann::json& json) {
   std::vector<uint32_t> characters;
   const auto list = json.find("characters");
@@ -164,7 +159,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseCharTokenizer(const nlohmann::js
     }
     characters.push_back(one.get<uint32_t>());
   }
-  return MakeOf(std::move(characters));
+  return MakeCharTokenizer(std::move(characters));
 }
 
 }  // namespace atolld

@@ -106,8 +106,7 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer();
 // Makes a tokenizer with one token per Unicode character, numbered in the order of the characters,
 // as in nanoGPT's shakespeare_char. Fails with INVALID_ARGUMENT if there are no characters or more
 // than 65536.
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(
-    const std::vector<uint32_t>& characters);
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(std::vector<uint32_t> characters);
 
 // Makes the tokenizer of characters from a prepared folder's characters.json, which is
 // {"characters": [code points, ascending]}.

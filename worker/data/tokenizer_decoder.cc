@@ -79,24 +79,7 @@ struct TokenDecoder::Step {
   absl::optional<TokenPattern> pattern;  // of a Replace by a pattern
   bool drops_first = false;              // a Metaspace's space of the first token
   uint64_t start = 0, stop = 0;          // how many are stripped
-
-  absl::StatusOr<std::string> ReplaceIn(absl::string_view token) const;
 };
-
-absl::StatusOr<std::string> TokenDecoder::Step::ReplaceIn(absl::string_view token) const {
-  if (!pattern.has_value()) return absl::StrReplaceAll(token, {{from, to}});
-  TokenPattern::Scratch scratch(*pattern);
-  TokenPattern::Search search(token);
-  std::string out;
-  size_t done = 0;
-  while (!token.empty() && pattern->Next(search, scratch)) {
-    absl::StrAppend(&out, token.substr(done, search.first - done), to);
-    done = search.end;
-  }
-  RETURN_IF_ERROR(search.status);
-  absl::StrAppend(&out, token.substr(done));
-  return out;
-}
 
 TokenDecoder::TokenDecoder() = default;
 TokenDecoder::TokenDecoder(TokenDecoder&&) noexcept = default;
@@ -201,7 +184,11 @@ absl::StatusOr<std::string> TokenDecoder::Decode(std::vector<std::string> tokens
         break;
       case Turn::kReplace:
         for (std::string& token : tokens) {
-          ASSIGN_OR_RETURN(token, step.ReplaceIn(token));
+          if (!step.pattern.has_value()) {
+            token = absl::StrReplaceAll(token, {{step.from, step.to}});
+          } else if (!token.empty()) {
+            ASSIGN_OR_RETURN(token, step.pattern->Replace(token, step.to));
+          }
         }
         break;
       case Turn::kStrip:

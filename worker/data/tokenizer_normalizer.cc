@@ -50,21 +50,6 @@ std::string WithoutMarks(absl::string_view text) {
   return out;
 }
 
-absl::StatusOr<std::string> Replaced(const TokenPattern& pattern, absl::string_view text,
-                                     absl::string_view content) {
-  TokenPattern::Scratch scratch(pattern);
-  TokenPattern::Search search(text);
-  std::string out;
-  size_t done = 0;
-  while (pattern.Next(search, scratch)) {
-    absl::StrAppend(&out, text.substr(done, search.first - done), content);
-    done = search.end;
-  }
-  RETURN_IF_ERROR(search.status);
-  absl::StrAppend(&out, text.substr(done));
-  return out;
-}
-
 }  // namespace
 
 struct TextNormalizer::Step {
@@ -177,7 +162,7 @@ absl::Status TextNormalizer::Apply(std::string* text) const {
         *text = WithoutMarks(*text);
         break;
       case Change::kReplace: {
-        ASSIGN_OR_RETURN(*text, Replaced(*step.pattern, *text, step.content));
+        ASSIGN_OR_RETURN(*text, step.pattern->Replace(*text, step.content));
         break;
       }
       case Change::kPrepend:

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -25,7 +26,7 @@ class OwnTokens {
  public:
   explicit OwnTokens(const v1::RunSpec& spec) : spec_(spec) {}
 
-  absl::StatusOr<std::shared_ptr<const TokenCorpus>> OpenParty(const std::string& places) {
+  absl::StatusOr<std::shared_ptr<const Corpus>> OpenParty(const std::string& places) {
     TrainingData::Own own;
     own.tokenizer = tokenizer_;
     own.validation_fraction = spec_.data().validation_fraction();
@@ -86,33 +87,44 @@ void CountOwn(Workload* load) {
   load->own_validation_tokens = corpus.validation_tokens();
 }
 
+// Opens private data: that of the parties, or of this peer alone, and the common set if it has one.
+absl::StatusOr<Workload> OpenPrivate(
+    const v1::Configure& configure, const PartyData::OpenOne& open,
+    const PartyData::OpenOne& open_common,
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<Trainer>>(std::shared_ptr<const Corpus>)>
+        make_trainer) {
+  Workload load;
+  std::shared_ptr<const Corpus> first;
+  if (configure.parties() > 0) {
+    ASSIGN_OR_RETURN(load.parties, PartyData::Make(configure, open));
+    ASSIGN_OR_RETURN(first, load.parties->Open(1));
+  } else {
+    ASSIGN_OR_RETURN(first, open(configure.data_path()));
+  }
+  ASSIGN_OR_RETURN(load.trainer, make_trainer(std::move(first)));
+  if (!configure.validation_path().empty()) {
+    ASSIGN_OR_RETURN(load.common, open_common(configure.validation_path()));
+  }
+  CountOwn(&load);
+  return load;
+}
+
 absl::StatusOr<Workload> OpenOwnTokens(const v1::Configure& configure,
                                        const std::vector<std::string>& devices) {
-  const v1::RunSpec& spec = configure.spec();
-  const auto own = std::make_shared<OwnTokens>(spec);
-  Workload load;
-  std::shared_ptr<const TokenCorpus> first;
-  if (configure.parties() > 0) {
-    ASSIGN_OR_RETURN(
-        load.parties,
-        PartyData::Make(
-            configure,
-            [own](const std::string& places) -> absl::StatusOr<std::shared_ptr<const Corpus>> {
-              return own->OpenParty(places);
-            }));
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Corpus> one, load.parties->Open(1));
-    first = std::static_pointer_cast<const TokenCorpus>(one);
-  } else {
-    ASSIGN_OR_RETURN(first, own->OpenParty(configure.data_path()));
-  }
-  ASSIGN_OR_RETURN(load.trainer, Trainer::Make(spec, first, devices));
+  const auto own = std::make_shared<OwnTokens>(configure.spec());
+  ASSIGN_OR_RETURN(
+      Workload load,
+      OpenPrivate(
+          configure, [own](const std::string& places) { return own->OpenParty(places); },
+          [own](const std::string& path) { return own->OpenCommon(path); },
+          [&](std::shared_ptr<const Corpus> first) {
+            return Trainer::Make(configure.spec(),
+                                 std::static_pointer_cast<const TokenCorpus>(std::move(first)),
+                                 devices);
+          }));
   load.device = absl::StrJoin(devices, ",");
-  if (!configure.validation_path().empty()) {
-    ASSIGN_OR_RETURN(load.common, own->OpenCommon(configure.validation_path()));
-  }
   load.tokenizer = own->tokenizer();
   load.notes = own->notes();
-  CountOwn(&load);
   return load;
 }
 
@@ -159,28 +171,17 @@ absl::StatusOr<std::shared_ptr<const ArrayCorpus>> OpenRows(const v1::RunSpec& s
 
 absl::StatusOr<Workload> OpenOwnArrays(const v1::Configure& configure) {
   const v1::RunSpec& spec = configure.spec();
-  Workload load;
-  std::shared_ptr<const ArrayCorpus> first;
-  if (configure.parties() > 0) {
-    ASSIGN_OR_RETURN(
-        load.parties,
-        PartyData::Make(
-            configure,
-            [spec](const std::string& places) -> absl::StatusOr<std::shared_ptr<const Corpus>> {
-              return OpenRows(spec, places, ArrayCorpus::Use::kRun);
-            }));
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Corpus> one, load.parties->Open(1));
-    first = std::static_pointer_cast<const ArrayCorpus>(one);
-  } else {
-    ASSIGN_OR_RETURN(first, OpenRows(spec, configure.data_path(), ArrayCorpus::Use::kRun));
-  }
-  ASSIGN_OR_RETURN(load.trainer, MakeTorchScriptTrainer(spec, std::move(first)));
+  const auto open = [spec](ArrayCorpus::Use use) -> PartyData::OpenOne {
+    return [spec, use](const std::string& places) { return OpenRows(spec, places, use); };
+  };
+  ASSIGN_OR_RETURN(
+      Workload load,
+      OpenPrivate(configure, open(ArrayCorpus::Use::kRun), open(ArrayCorpus::Use::kCommon),
+                  [&](std::shared_ptr<const Corpus> first) {
+                    return MakeTorchScriptTrainer(
+                        spec, std::static_pointer_cast<const ArrayCorpus>(std::move(first)));
+                  }));
   load.device = "cpu";
-  if (!configure.validation_path().empty()) {
-    ASSIGN_OR_RETURN(load.common,
-                     OpenRows(spec, configure.validation_path(), ArrayCorpus::Use::kCommon));
-  }
-  CountOwn(&load);
   return load;
 }
 
