@@ -7,6 +7,7 @@
 
 #include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "compression/simd.h"
 
 namespace atolld {
@@ -33,8 +34,7 @@ absl::Status Codec::DecodeSum(absl::Span<const WeightedChunk> chunks, float fact
                               absl::Span<float> sum) const {
   std::fill(sum.begin(), sum.end(), 0.0f);
   for (const WeightedChunk& chunk : chunks) {
-    const absl::Status status = DecodeAccumulate(chunk.bytes, chunk.weight, sum);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(DecodeAccumulate(chunk.bytes, chunk.weight, sum));
   }
   for (float& value : sum) value = value * factor;
   return absl::OkStatus();
@@ -44,8 +44,7 @@ absl::StatusOr<size_t> Codec::EncodeSum(absl::Span<const WeightedChunk> chunks, 
                                         size_t elements, absl::Span<uint8_t> out) const {
   const std::unique_ptr<float[]> values(new float[elements]);
   const absl::Span<float> sum = absl::MakeSpan(values.get(), elements);
-  const absl::Status summed = DecodeSum(chunks, factor, sum);
-  if (!summed.ok()) return summed;
+  RETURN_IF_ERROR(DecodeSum(chunks, factor, sum));
   return EncodeMean(sum, out);
 }
 

@@ -32,9 +32,6 @@ class Codec {
   // The name in configs, headers and benchmarks, such as "fp32", "int8" or "topk".
   virtual absl::string_view name() const = 0;
 
-  // The number of values that share a scale. A chunk's first value always starts a block.
-  virtual size_t block_elements() const = 0;
-
   // The greatest number of bytes to which `elements` values can be encoded, as an update or as a
   // mean. If has_fixed_rate(), every encoding has exactly this number of bytes.
   virtual size_t MaxEncodedBytes(size_t elements) const = 0;

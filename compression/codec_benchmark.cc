@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "compression/base/status_macros.h"
 #include "compression/zstd_frame.h"
 
 namespace atolld {
@@ -53,13 +54,9 @@ class Bench {
       : codec_(codec), encoded_(codec.codec->MaxEncodedBytes(elements)), decoded_(elements) {}
 
   absl::Status Encode(absl::Span<const float> values) {
-    const absl::StatusOr<size_t> used = codec_.codec->Encode(values, absl::MakeSpan(encoded_));
-    if (!used.ok()) return used.status();
-    bytes_ = *used;
+    ASSIGN_OR_RETURN(bytes_, codec_.codec->Encode(values, absl::MakeSpan(encoded_)));
     if (!codec_.zstd) return absl::OkStatus();
-    absl::StatusOr<std::string> frame = ZstdCompress(absl::MakeConstSpan(encoded_).first(*used));
-    if (!frame.ok()) return frame.status();
-    frame_ = *std::move(frame);
+    ASSIGN_OR_RETURN(frame_, ZstdCompress(absl::MakeConstSpan(encoded_).first(bytes_)));
     return absl::OkStatus();
   }
 

@@ -27,7 +27,6 @@ class EitherCodec final : public Codec {
 
   // For example "int8|int4"; the name does not depend on the codec with which the object encodes.
   absl::string_view name() const override { return name_; }
-  size_t block_elements() const override { return chosen_.block_elements(); }
   size_t MaxEncodedBytes(size_t elements) const override;
   bool has_fixed_rate() const override { return false; }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,

@@ -7,6 +7,7 @@
 
 #include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "compression/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -317,8 +318,7 @@ absl::Status Fp32Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status Fp32Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  const absl::Status checked = Check(bytes, sum.size());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(Check(bytes, sum.size()));
   float piece_values[kPieceElements];
   for (size_t i = 0; i < sum.size(); i += kPieceElements) {
     const size_t piece = std::min(kPieceElements, sum.size() - i);
@@ -357,8 +357,7 @@ absl::Status HalfCodec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status HalfCodec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  const absl::Status checked = Check(bytes, sum.size());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(Check(bytes, sum.size()));
   DecodeAccumulateHalves(form_, bytes.data(), sum.size(), weight, sum.data());
   return absl::OkStatus();
 }

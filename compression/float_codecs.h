@@ -19,7 +19,6 @@ enum class HalfForm { kFp16, kBf16 };
 class Fp32Codec final : public Codec {
  public:
   absl::string_view name() const override { return "fp32"; }
-  size_t block_elements() const override { return 1; }
   size_t MaxEncodedBytes(size_t elements) const override { return elements * sizeof(float); }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                 absl::Span<uint8_t> out) const override;
@@ -31,7 +30,6 @@ class Fp32Codec final : public Codec {
 
 class HalfCodec : public Codec {
  public:
-  size_t block_elements() const override { return 1; }
   size_t MaxEncodedBytes(size_t elements) const override { return elements * sizeof(uint16_t); }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                 absl::Span<uint8_t> out) const override;

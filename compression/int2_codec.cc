@@ -7,6 +7,7 @@
 
 #include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "compression/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -368,22 +369,18 @@ absl::StatusOr<size_t> Int2Codec::Encode(absl::Span<const float> values,
 }
 
 absl::Status Int2Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
-  const absl::Status shape = CheckInt2Shape(bytes, elements);
-  if (!shape.ok()) return shape;
+  RETURN_IF_ERROR(CheckInt2Shape(bytes, elements));
   for (size_t block = 0; block < Int2Blocks(elements); ++block) {
-    const absl::StatusOr<Block> read = ReadBlock(bytes, elements, block);
-    if (!read.ok()) return read.status();
+    RETURN_IF_ERROR(ReadBlock(bytes, elements, block).status());
   }
   return absl::OkStatus();
 }
 
 absl::Status Int2Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
-  const absl::Status shape = CheckInt2Shape(bytes, values.size());
-  if (!shape.ok()) return shape;
+  RETURN_IF_ERROR(CheckInt2Shape(bytes, values.size()));
   for (size_t block = 0; block < Int2Blocks(values.size()); ++block) {
-    const absl::StatusOr<Block> read = ReadBlock(bytes, values.size(), block);
-    if (!read.ok()) return read.status();
-    DecodeInt2(read->codebook, read->codes, read->elements, values.data() + read->offset);
+    ASSIGN_OR_RETURN(const Block read, ReadBlock(bytes, values.size(), block));
+    DecodeInt2(read.codebook, read.codes, read.elements, values.data() + read.offset);
   }
   return absl::OkStatus();
 }
@@ -391,8 +388,7 @@ absl::Status Int2Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status Int2Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  const absl::Status checked = Check(bytes, sum.size());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(Check(bytes, sum.size()));
   for (size_t block = 0; block < Int2Blocks(sum.size()); ++block) {
     const absl::StatusOr<Block> read = ReadBlock(bytes, sum.size(), block);
     DecodeAccumulateInt2(read->codebook, read->codes, read->elements, weight,

@@ -52,7 +52,6 @@ inline constexpr size_t Int2Bytes(size_t elements) {
 class Int2Codec final : public Codec {
  public:
   absl::string_view name() const override { return "int2"; }
-  size_t block_elements() const override { return kInt2BlockElements; }
   size_t MaxEncodedBytes(size_t elements) const override { return Int2Bytes(elements); }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                 absl::Span<uint8_t> out) const override;

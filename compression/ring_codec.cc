@@ -59,21 +59,6 @@ int32_t SignedElement(const RingForm& ring, uint32_t element) {
 
 }  // namespace
 
-absl::Status CheckRingForm(const RingForm& ring) {
-  if (ring.bytes < 2 || ring.bytes > 4) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a ring's elements have 2, 3 or 4 bytes, not ", ring.bytes));
-  }
-  constexpr int32_t kFewestCodes = 127;
-  const uint32_t most = (ring.element_mask() >> 1) / kFewestCodes;
-  if (ring.most < 1 || ring.most > most) {
-    return absl::InvalidArgumentError(absl::StrCat("a ring of ", 8 * ring.bytes,
-                                                   " bits is for sums of 1 to ", most,
-                                                   " updates, not ", ring.most));
-  }
-  return absl::OkStatus();
-}
-
 RingSteps FirstRingSteps(const RingForm& ring, size_t elements, float first_range) {
   CHECK(std::isfinite(first_range) && first_range > 0);
   return RingSteps(RingBlocks(elements), StepFor(ring, first_range));

@@ -54,11 +54,6 @@ struct RingForm {
   }
 };
 
-// Fails with INVALID_ARGUMENT if the width is not one of these, or if `most` is so large that fewer
-// than 127 codes are left on either side of zero, which would be worse than int8. The message says
-// which values are valid.
-absl::Status CheckRingForm(const RingForm& ring);
-
 // The exponents of step_k, one for each block.
 using RingSteps = std::vector<int16_t>;
 

@@ -29,7 +29,6 @@ class RingSumCodec final : public Codec {
   explicit RingSumCodec(uint32_t bytes) : ring_{bytes, 1} {}
 
   absl::string_view name() const override;  // "ring16", "ring24" or "ring32"
-  size_t block_elements() const override { return kRingBlockElements; }
   size_t MaxEncodedBytes(size_t elements) const override { return elements * ring_.bytes; }
   // Always fails with INVALID_ARGUMENT.
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "compression/simd.h"
 
 namespace atolld {
@@ -67,8 +68,7 @@ absl::StatusOr<std::vector<Int8Term>> TermsOf(absl::Span<const WeightedChunk> ch
   terms.reserve(chunks.size());
   for (const WeightedChunk& chunk : chunks) {
     if (!AllFinite(&chunk.weight, 1)) return WeightNotFinite();
-    const absl::Status shape = CheckScaledShape(ScaledForm::kInt8, chunk.bytes, elements);
-    if (!shape.ok()) return shape;
+    RETURN_IF_ERROR(CheckScaledShape(ScaledForm::kInt8, chunk.bytes, elements));
     const uint8_t* const scales = chunk.bytes.data();
     terms.push_back({scales, scales + ScaleBytes(ScaledForm::kInt8, elements), chunk.weight});
   }
@@ -88,8 +88,7 @@ absl::StatusOr<size_t> ScaledCodec::EncodeStochastic(absl::Span<const float> val
 }
 
 absl::Status ScaledCodec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
-  const absl::Status shape = CheckScaledShape(form_, bytes, elements);
-  if (!shape.ok()) return shape;
+  RETURN_IF_ERROR(CheckScaledShape(form_, bytes, elements));
   const uint8_t* codes = bytes.data() + ScaleBytes(form_, elements);
   if (HasForbiddenCode(form_, codes, CodeBytes(form_, elements))) {
     return FirstForbiddenCode(form_, codes, elements);
@@ -114,8 +113,7 @@ absl::Status ScaledCodec::Decode(absl::Span<const uint8_t> bytes, absl::Span<flo
 
 absl::StatusOr<double> ScaledCodec::SquaredNorm(absl::Span<const uint8_t> bytes,
                                                 size_t elements) const {
-  const absl::Status shape = CheckScaledShape(form_, bytes, elements);
-  if (!shape.ok()) return shape;
+  RETURN_IF_ERROR(CheckScaledShape(form_, bytes, elements));
   const uint8_t* codes = bytes.data() + ScaleBytes(form_, elements);
   double norm = 0;
   if (!SquaredNormScaled(form_, bytes.data(), codes, elements, &norm)) {
@@ -141,9 +139,8 @@ absl::Status Int8Codec::DecodeToMemory(absl::Span<const uint8_t> bytes,
 
 absl::Status Int8Codec::DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
                                   absl::Span<float> sum) const {
-  absl::StatusOr<std::vector<Int8Term>> terms = TermsOf(chunks, sum.size());
-  if (!terms.ok()) return terms.status();
-  if (DecodeSumInt8(terms->data(), terms->size(), sum.size(), factor, sum.data())) {
+  ASSIGN_OR_RETURN(std::vector<Int8Term> terms, TermsOf(chunks, sum.size()));
+  if (DecodeSumInt8(terms.data(), terms.size(), sum.size(), factor, sum.data())) {
     return absl::OkStatus();
   }
   return FirstForbiddenInt8Code(chunks, sum.size());
@@ -153,14 +150,13 @@ absl::StatusOr<size_t> Int8Codec::EncodeSum(absl::Span<const WeightedChunk> chun
                                             size_t elements, absl::Span<uint8_t> out) const {
   const size_t needed = MaxEncodedBytes(elements);
   if (out.size() < needed) return OutputTooSmall(out.size(), needed);
-  absl::StatusOr<std::vector<Int8Term>> terms = TermsOf(chunks, elements);
-  if (!terms.ok()) return terms.status();
+  ASSIGN_OR_RETURN(std::vector<Int8Term> terms, TermsOf(chunks, elements));
   uint8_t* scales = out.data();
   uint8_t* codes = out.data() + ScaleBytes(ScaledForm::kInt8, elements);
   const std::unique_ptr<float[]> values(new float[kSumElements]);
   for (size_t begin = 0; begin < elements; begin += kSumElements) {
     const size_t part = std::min(kSumElements, elements - begin);
-    if (!DecodeSumInt8(terms->data(), terms->size(), part, factor, values.get())) {
+    if (!DecodeSumInt8(terms.data(), terms.size(), part, factor, values.get())) {
       return FirstForbiddenInt8Code(chunks, elements);
     }
     if (!EncodeScaled(ScaledForm::kInt8, values.get(), part, nullptr, scales, codes)) {
@@ -169,7 +165,7 @@ absl::StatusOr<size_t> Int8Codec::EncodeSum(absl::Span<const WeightedChunk> chun
     const size_t part_scales = ScaleBytes(ScaledForm::kInt8, part);
     scales += part_scales;
     codes += part;
-    for (Int8Term& term : *terms) {
+    for (Int8Term& term : terms) {
       term.scales += part_scales;
       term.codes += part;
     }

@@ -15,7 +15,6 @@ namespace atolld {
 
 class ScaledCodec : public Codec {
  public:
-  size_t block_elements() const override { return BlockElements(form_); }
   size_t MaxEncodedBytes(size_t elements) const override {
     return ScaleBytes(form_, elements) + CodeBytes(form_, elements);
   }

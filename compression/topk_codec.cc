@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "compression/codec.h"
 #include "compression/float_codecs.h"
@@ -101,8 +102,7 @@ absl::Status ReadValues(const uint8_t* bytes, SparseForm form, SparseBlock* bloc
     return absl::InvalidArgumentError("a value is not finite");
   }
   float codebook[kInt2Codes];
-  const absl::Status status = ReadCodebook(bytes, codebook);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(ReadCodebook(bytes, codebook));
   const uint8_t* codes = bytes + kInt2CodebookBytes;
   if (!Int2PaddingIsZero(codes, block->count)) {
     return absl::InvalidArgumentError("the unused bits of the codes are not 0");
@@ -294,8 +294,7 @@ absl::Status TopkCodec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status TopkCodec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  const absl::Status checked = Check(bytes, sum.size());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(Check(bytes, sum.size()));
   return ForBlocks(bytes, sum.size(), [weight, sum](const SparseBlock& block, size_t offset) {
     for (size_t i = 0; i < block.count; ++i) {
       float& at = sum[offset + block.places[i]];

@@ -38,9 +38,6 @@ namespace atolld {
 inline constexpr size_t kTopkBlockElements = 4096;
 inline constexpr size_t kTopkOneIn = 64;  // one value of this many is sent
 
-inline constexpr size_t TopkBlocks(size_t elements) {
-  return elements / kTopkBlockElements + (elements % kTopkBlockElements != 0 ? 1 : 0);
-}
 // The greatest number of values that an update has of a block of `elements` values.
 inline constexpr size_t TopkKept(size_t elements) {
   return elements / kTopkOneIn + (elements % kTopkOneIn != 0 ? 1 : 0);
@@ -61,7 +58,6 @@ inline constexpr size_t TopkMaxBlockBytes(size_t elements) {
 class TopkCodec final : public Codec {
  public:
   absl::string_view name() const override { return "topk"; }
-  size_t block_elements() const override { return kTopkBlockElements; }
   size_t MaxEncodedBytes(size_t elements) const override;
   bool has_fixed_rate() const override { return false; }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -80,13 +79,10 @@ std::string LevelCodecs::name() const {
 }
 
 absl::StatusOr<LevelCodecs> ParseLevels(absl::string_view codec, absl::string_view upper) {
-  absl::StatusOr<WireCodec> updates = ParseCodecName(codec);
-  if (!updates.ok()) return updates.status();
-  absl::StatusOr<WireCodec> means = upper.empty() ? updates : ParseCodecName(upper);
-  if (!means.ok()) return means.status();
-  const absl::Status fits = CheckLevels(*updates->codec, *means->codec);
-  if (!fits.ok()) return fits;
-  return LevelCodecs{*updates, *means};
+  ASSIGN_OR_RETURN(WireCodec updates, ParseCodecName(codec));
+  ASSIGN_OR_RETURN(WireCodec means, upper.empty() ? updates : ParseCodecName(upper));
+  RETURN_IF_ERROR(CheckLevels(*updates.codec, *means.codec));
+  return LevelCodecs{updates, means};
 }
 
 absl::Status CheckLevels(const Codec& updates, const Codec& means) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 
 namespace atolld {
@@ -82,11 +83,10 @@ absl::StatusOr<std::string> ZstdCompress(absl::Span<const uint8_t> bytes, int le
 }
 
 absl::StatusOr<std::string> ZstdDecompress(absl::Span<const uint8_t> frame, size_t max_bytes) {
-  const absl::StatusOr<size_t> size = CheckFrame(frame, max_bytes);
-  if (!size.ok()) return size.status();
+  ASSIGN_OR_RETURN(const size_t size, CheckFrame(frame, max_bytes));
   const std::unique_ptr<ZSTD_DCtx, FreeDecompressor> context(ZSTD_createDCtx());
   if (context == nullptr) return absl::ResourceExhaustedError("zstd: no memory for a decompressor");
-  std::string content(*size, '\0');
+  std::string content(size, '\0');
   const size_t written = ZSTD_decompressDCtx(context.get(), content.data(), content.size(),
                                              frame.data(), frame.size());
   if (ZSTD_isError(written) != 0) return Refuse(ZSTD_getErrorName(written));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 #include "optimizer/aggregation_kernels.h"
 #include "optimizer/robust_shares.h"
 
@@ -97,9 +98,8 @@ absl::StatusOr<float> MeanFactor(absl::Span<const float> weights) {
 }
 
 absl::Status FinishMean(absl::Span<const float> weights, absl::Span<float> sum) {
-  const absl::StatusOr<float> factor = MeanFactor(weights);
-  if (!factor.ok()) return factor.status();
-  ScaleValues(*factor, sum.size(), sum.data());
+  ASSIGN_OR_RETURN(const float factor, MeanFactor(weights));
+  ScaleValues(factor, sum.size(), sum.data());
   return absl::OkStatus();
 }
 
@@ -261,9 +261,8 @@ absl::Status AggregationRule::CombineWeighted(const AggregationPlan& plan, Updat
     weights.push_back(plan.centre_weight);
     if (!centre.empty()) rows.push_back({centre.data(), plan.centre_weight});
   }
-  const absl::StatusOr<float> factor = MeanFactor(weights);
-  if (!factor.ok()) return factor.status();
-  WeightedSum(rows.data(), rows.size(), *factor, mean.size(), mean.data());
+  ASSIGN_OR_RETURN(const float factor, MeanFactor(weights));
+  WeightedSum(rows.data(), rows.size(), factor, mean.size(), mean.data());
   return absl::OkStatus();
 }
 

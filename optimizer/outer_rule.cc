@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 #include "optimizer/adaptive_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -254,8 +255,7 @@ absl::StatusOr<float> FindScalar(const OuterScalars& scalars, const char* name,
     return absl::InvalidArgumentError(
         absl::StrCat("the outer step lacks the scalar \"", name, "\""));
   }
-  const absl::Status status = check(found->second);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(check(found->second));
   return found->second;
 }
 
@@ -284,80 +284,95 @@ absl::Status CheckSizes(const OuterRule& rule, size_t elements, size_t theta_ele
   return absl::OkStatus();
 }
 
-// Makes the step with mean / gap, one piece at a time. The step is elementwise, so pieces give the
-// same bits as the whole.
-absl::Status StepDivided(const OuterRule& rule, const OuterScalars& scalars,
-                         absl::Span<const float> mean, absl::Span<float> theta,
-                         absl::Span<const absl::Span<float>> buffers) {
-  const absl::StatusOr<float> gap = FindScalar(scalars, kGapScalar, CheckGap);
-  if (!gap.ok()) return gap.status();
-  const absl::Status sizes = CheckSizes(rule, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
-  OuterScalars others = scalars;
-  others.erase(kGapScalar);
-  std::array<float, 4096> divided;
-  for (size_t first = 0; first == 0 || first < mean.size(); first += divided.size()) {
-    const absl::Span<const float> whole = mean.subspan(first, divided.size());
-    std::transform(whole.begin(), whole.end(), divided.begin(),
-                   [divisor = *gap](float value) { return value / divisor; });
-    std::vector<absl::Span<float>> pieces;
-    for (const absl::Span<float> buffer : buffers) {
-      pieces.push_back(buffer.subspan(first, divided.size()));
-    }
-    // The first piece shows whether the scalars are valid, before anything has moved.
-    const absl::Status stepped =
-        rule.Step(others, absl::MakeConstSpan(divided.data(), whole.size()),
-                  theta.subspan(first, divided.size()), pieces);
-    if (!stepped.ok()) return stepped;
-  }
-  return absl::OkStatus();
-}
-
 using MomentumStep = void (*)(float learning_rate, float momentum, float clip, const float* mean,
                               size_t elements, float* theta, float* buffer);
 
-// "nesterov" and "momentum": one buffer.
+// "nesterov" and "momentum".
 class MomentumRule final : public OuterRule {
  public:
-  MomentumRule(absl::string_view name, MomentumStep step) : name_(name), step_(step) {}
+  MomentumRule(absl::string_view name, MomentumStep step)
+      : OuterRule(name, {"momentum"}), step_(step) {}
 
-  absl::string_view name() const override { return name_; }
-  const std::vector<std::string>& buffers() const override { return buffers_; }
-  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override;
-  absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                    absl::Span<float> theta,
-                    absl::Span<const absl::Span<float>> buffers) const override;
+  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override {
+    absl::Status status = CheckLearningRate(settings.learning_rate);
+    status.Update(CheckMomentum(settings.momentum));
+    if (!status.ok()) return status;
+    return OuterScalars{{kLearningRate, settings.learning_rate}, {kMomentum, settings.momentum}};
+  }
+
+  absl::Status StepUndivided(const OuterScalars& scalars, absl::Span<const float> mean,
+                             absl::Span<float> theta,
+                             absl::Span<const absl::Span<float>> buffers) const override {
+    ASSIGN_OR_RETURN(const float learning_rate,
+                     FindScalar(scalars, kLearningRate, CheckLearningRate));
+    ASSIGN_OR_RETURN(const float momentum, FindScalar(scalars, kMomentum, CheckMomentum));
+    ASSIGN_OR_RETURN(const float clip, FindOptional(scalars, kMomentumClipScalar, CheckClip));
+    RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
+    step_(learning_rate, momentum, clip, mean.data(), mean.size(), theta.data(), buffers[0].data());
+    return absl::OkStatus();
+  }
 
  private:
-  const absl::string_view name_;
   const MomentumStep step_;
-  const std::vector<std::string> buffers_ = {"momentum"};
 };
 
 class AverageRule final : public OuterRule {
  public:
-  absl::string_view name() const override { return "average"; }
-  const std::vector<std::string>& buffers() const override { return buffers_; }
-  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override;
-  absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                    absl::Span<float> theta,
-                    absl::Span<const absl::Span<float>> buffers) const override;
+  AverageRule() : OuterRule("average", {}) {}
 
- private:
-  const std::vector<std::string> buffers_ = {};  // Clang requires a const member to be initialised
+  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override {
+    RETURN_IF_ERROR(CheckLearningRate(settings.learning_rate));
+    return OuterScalars{{kLearningRate, settings.learning_rate}};
+  }
+
+  absl::Status StepUndivided(const OuterScalars& scalars, absl::Span<const float> mean,
+                             absl::Span<float> theta,
+                             absl::Span<const absl::Span<float>> buffers) const override {
+    ASSIGN_OR_RETURN(const float learning_rate,
+                     FindScalar(scalars, kLearningRate, CheckLearningRate));
+    RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
+    HWY_DYNAMIC_DISPATCH(StepAverage)(learning_rate, mean.data(), mean.size(), theta.data());
+    return absl::OkStatus();
+  }
 };
 
 class DelayedNesterovRule final : public OuterRule {
  public:
-  absl::string_view name() const override { return "delayed_nesterov"; }
-  const std::vector<std::string>& buffers() const override { return buffers_; }
-  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override;
-  absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                    absl::Span<float> theta,
-                    absl::Span<const absl::Span<float>> buffers) const override;
+  DelayedNesterovRule() : OuterRule("delayed_nesterov", {"delta_sum", "momentum"}) {}
 
- private:
-  const std::vector<std::string> buffers_ = {"delta_sum", "momentum"};
+  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override {
+    absl::Status status = CheckLearningRate(settings.learning_rate);
+    status.Update(CheckMomentum(settings.momentum));
+    if (!status.ok()) return status;
+    return OuterScalars{{kDueScalar, 1.0f},
+                        {kLearningRate, settings.learning_rate},
+                        {kMomentum, settings.momentum},
+                        {kRestScalar, 0.0f},
+                        {kShareScalar, 1.0f}};
+  }
+
+  absl::Status StepUndivided(const OuterScalars& scalars, absl::Span<const float> mean,
+                             absl::Span<float> theta,
+                             absl::Span<const absl::Span<float>> buffers) const override {
+    ASSIGN_OR_RETURN(const float learning_rate,
+                     FindScalar(scalars, kLearningRate, CheckLearningRate));
+    ASSIGN_OR_RETURN(const float momentum, FindScalar(scalars, kMomentum, CheckMomentum));
+    ASSIGN_OR_RETURN(const float due, FindScalar(scalars, kDueScalar, CheckDue));
+    ASSIGN_OR_RETURN(const float share, FindScalar(scalars, kShareScalar, CheckShare));
+    ASSIGN_OR_RETURN(const float rest, FindScalar(scalars, kRestScalar, CheckShare));
+    ASSIGN_OR_RETURN(const float clip, FindOptional(scalars, kMomentumClipScalar, CheckClip));
+    RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
+    float* const sum = buffers[0].data();
+    if (due == 0.0f) {
+      HWY_DYNAMIC_DISPATCH(StepSum)
+      (learning_rate, share, mean.data(), mean.size(), theta.data(), sum);
+    } else {
+      HWY_DYNAMIC_DISPATCH(StepDue)
+      (learning_rate, momentum, clip, share, rest, mean.data(), mean.size(), theta.data(), sum,
+       buffers[1].data());
+    }
+    return absl::OkStatus();
+  }
 };
 
 using AdaptiveStep = void (*)(const AdaptiveFactors& factors, const AdaptiveState& state);
@@ -366,146 +381,53 @@ using AdaptiveStep = void (*)(const AdaptiveFactors& factors, const AdaptiveStat
 class AdaptiveRule final : public OuterRule {
  public:
   AdaptiveRule(absl::string_view name, AdaptiveStep step, bool has_beta2, bool discounts = false)
-      : name_(name), step_(step), has_beta2_(has_beta2), discounts_(discounts) {}
+      : OuterRule(name, {"first_moment", "second_moment"}),
+        step_(step),
+        has_beta2_(has_beta2),
+        discounts_(discounts) {}
 
-  absl::string_view name() const override { return name_; }
-  const std::vector<std::string>& buffers() const override { return buffers_; }
-  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override;
-  absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                    absl::Span<float> theta,
-                    absl::Span<const absl::Span<float>> buffers) const override;
+  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override {
+    absl::Status status = CheckLearningRate(settings.learning_rate);
+    status.Update(CheckMomentum(settings.momentum));
+    status.Update(CheckAdaptivity(settings.adaptivity));
+    if (has_beta2_) status.Update(CheckBeta2(settings.beta2));
+    if (!status.ok()) return status;
+    OuterScalars scalars = {{kAdaptivity, settings.adaptivity},
+                            {kLearningRate, settings.learning_rate},
+                            {kMomentum, settings.momentum}};
+    if (has_beta2_) scalars[kBeta2] = settings.beta2;
+    if (discounts_) scalars[kDiscountScalar] = 1.0f;
+    return scalars;
+  }
+
+  absl::Status StepUndivided(const OuterScalars& scalars, absl::Span<const float> mean,
+                             absl::Span<float> theta,
+                             absl::Span<const absl::Span<float>> buffers) const override {
+    AdaptiveFactors factors = {};
+    const struct {
+      const char* scalar;
+      absl::Status (*check)(float);
+      float* factor;
+    } used[] = {{kLearningRate, CheckLearningRate, &factors.learning_rate},
+                {kMomentum, CheckMomentum, &factors.beta1},
+                {kAdaptivity, CheckAdaptivity, &factors.adaptivity},
+                {kBeta2, CheckBeta2, &factors.beta2},
+                {kDiscountScalar, CheckShare, &factors.discount}};
+    for (const auto& one : used) {
+      if (!has_beta2_ && one.factor == &factors.beta2) continue;
+      if (!discounts_ && one.factor == &factors.discount) continue;
+      ASSIGN_OR_RETURN(*one.factor, FindScalar(scalars, one.scalar, one.check));
+    }
+    RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
+    step_(factors, {mean.data(), mean.size(), theta.data(), buffers[0].data(), buffers[1].data()});
+    return absl::OkStatus();
+  }
 
  private:
-  const absl::string_view name_;
   const AdaptiveStep step_;
   const bool has_beta2_;
   const bool discounts_;
-  const std::vector<std::string> buffers_ = {"first_moment", "second_moment"};
 };
-
-absl::StatusOr<OuterScalars> MomentumRule::Scalars(const OuterSettings& settings) const {
-  absl::Status status = CheckLearningRate(settings.learning_rate);
-  status.Update(CheckMomentum(settings.momentum));
-  if (!status.ok()) return status;
-  return OuterScalars{{kLearningRate, settings.learning_rate}, {kMomentum, settings.momentum}};
-}
-
-absl::Status MomentumRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                                absl::Span<float> theta,
-                                absl::Span<const absl::Span<float>> buffers) const {
-  if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
-  const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
-  if (!learning_rate.ok()) return learning_rate.status();
-  const absl::StatusOr<float> momentum = FindScalar(scalars, kMomentum, CheckMomentum);
-  if (!momentum.ok()) return momentum.status();
-  const absl::StatusOr<float> clip = FindOptional(scalars, kMomentumClipScalar, CheckClip);
-  if (!clip.ok()) return clip.status();
-  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
-  step_(*learning_rate, *momentum, *clip, mean.data(), mean.size(), theta.data(),
-        buffers[0].data());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<OuterScalars> DelayedNesterovRule::Scalars(const OuterSettings& settings) const {
-  absl::Status status = CheckLearningRate(settings.learning_rate);
-  status.Update(CheckMomentum(settings.momentum));
-  if (!status.ok()) return status;
-  return OuterScalars{{kDueScalar, 1.0f},
-                      {kLearningRate, settings.learning_rate},
-                      {kMomentum, settings.momentum},
-                      {kRestScalar, 0.0f},
-                      {kShareScalar, 1.0f}};
-}
-
-absl::Status DelayedNesterovRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                                       absl::Span<float> theta,
-                                       absl::Span<const absl::Span<float>> buffers) const {
-  if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
-  const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
-  if (!learning_rate.ok()) return learning_rate.status();
-  const absl::StatusOr<float> momentum = FindScalar(scalars, kMomentum, CheckMomentum);
-  if (!momentum.ok()) return momentum.status();
-  const absl::StatusOr<float> due = FindScalar(scalars, kDueScalar, CheckDue);
-  if (!due.ok()) return due.status();
-  const absl::StatusOr<float> share = FindScalar(scalars, kShareScalar, CheckShare);
-  if (!share.ok()) return share.status();
-  const absl::StatusOr<float> rest = FindScalar(scalars, kRestScalar, CheckShare);
-  if (!rest.ok()) return rest.status();
-  const absl::StatusOr<float> clip = FindOptional(scalars, kMomentumClipScalar, CheckClip);
-  if (!clip.ok()) return clip.status();
-  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
-  float* const sum = buffers[0].data();
-  if (*due == 0.0f) {
-    HWY_DYNAMIC_DISPATCH(StepSum)
-    (*learning_rate, *share, mean.data(), mean.size(), theta.data(), sum);
-  } else {
-    HWY_DYNAMIC_DISPATCH(StepDue)
-    (*learning_rate, *momentum, *clip, *share, *rest, mean.data(), mean.size(), theta.data(), sum,
-     buffers[1].data());
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<OuterScalars> AverageRule::Scalars(const OuterSettings& settings) const {
-  const absl::Status status = CheckLearningRate(settings.learning_rate);
-  if (!status.ok()) return status;
-  return OuterScalars{{kLearningRate, settings.learning_rate}};
-}
-
-absl::Status AverageRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                               absl::Span<float> theta,
-                               absl::Span<const absl::Span<float>> buffers) const {
-  if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
-  const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
-  if (!learning_rate.ok()) return learning_rate.status();
-  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
-  HWY_DYNAMIC_DISPATCH(StepAverage)(*learning_rate, mean.data(), mean.size(), theta.data());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<OuterScalars> AdaptiveRule::Scalars(const OuterSettings& settings) const {
-  absl::Status status = CheckLearningRate(settings.learning_rate);
-  status.Update(CheckMomentum(settings.momentum));
-  status.Update(CheckAdaptivity(settings.adaptivity));
-  if (has_beta2_) status.Update(CheckBeta2(settings.beta2));
-  if (!status.ok()) return status;
-  OuterScalars scalars = {{kAdaptivity, settings.adaptivity},
-                          {kLearningRate, settings.learning_rate},
-                          {kMomentum, settings.momentum}};
-  if (has_beta2_) scalars[kBeta2] = settings.beta2;
-  if (discounts_) scalars[kDiscountScalar] = 1.0f;
-  return scalars;
-}
-
-absl::Status AdaptiveRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                                absl::Span<float> theta,
-                                absl::Span<const absl::Span<float>> buffers) const {
-  if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
-  AdaptiveFactors factors = {};
-  const struct {
-    const char* scalar;
-    absl::Status (*check)(float);
-    float* factor;
-  } used[] = {{kLearningRate, CheckLearningRate, &factors.learning_rate},
-              {kMomentum, CheckMomentum, &factors.beta1},
-              {kAdaptivity, CheckAdaptivity, &factors.adaptivity},
-              {kBeta2, CheckBeta2, &factors.beta2},
-              {kDiscountScalar, CheckShare, &factors.discount}};
-  for (const auto& one : used) {
-    if (!has_beta2_ && one.factor == &factors.beta2) continue;
-    if (!discounts_ && one.factor == &factors.discount) continue;
-    const absl::StatusOr<float> value = FindScalar(scalars, one.scalar, one.check);
-    if (!value.ok()) return value.status();
-    *one.factor = *value;
-  }
-  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
-  if (!sizes.ok()) return sizes;
-  step_(factors, {mean.data(), mean.size(), theta.data(), buffers[0].data(), buffers[1].data()});
-  return absl::OkStatus();
-}
 
 void NesterovStep(float learning_rate, float momentum, float clip, const float* mean,
                   size_t elements, float* theta, float* buffer) {
@@ -534,6 +456,32 @@ std::array<const OuterRule*, 8> AllRules() {
 }
 
 }  // namespace
+
+// With a gap, makes the step with mean / gap, one piece at a time. The step is elementwise, so
+// pieces give the same bits as the whole.
+absl::Status OuterRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
+                             absl::Span<float> theta,
+                             absl::Span<const absl::Span<float>> buffers) const {
+  if (scalars.count(kGapScalar) == 0) return StepUndivided(scalars, mean, theta, buffers);
+  ASSIGN_OR_RETURN(const float gap, FindScalar(scalars, kGapScalar, CheckGap));
+  RETURN_IF_ERROR(CheckSizes(*this, mean.size(), theta.size(), buffers));
+  OuterScalars others = scalars;
+  others.erase(kGapScalar);
+  std::array<float, 4096> divided;
+  for (size_t first = 0; first == 0 || first < mean.size(); first += divided.size()) {
+    const absl::Span<const float> whole = mean.subspan(first, divided.size());
+    std::transform(whole.begin(), whole.end(), divided.begin(),
+                   [divisor = gap](float value) { return value / divisor; });
+    std::vector<absl::Span<float>> pieces;
+    for (const absl::Span<float> buffer : buffers) {
+      pieces.push_back(buffer.subspan(first, divided.size()));
+    }
+    // The first piece shows whether the scalars are valid, before anything has moved.
+    RETURN_IF_ERROR(StepUndivided(others, absl::MakeConstSpan(divided.data(), whole.size()),
+                                  theta.subspan(first, divided.size()), pieces));
+  }
+  return absl::OkStatus();
+}
 
 std::vector<std::string> OuterRuleNames() {
   std::vector<std::string> names;

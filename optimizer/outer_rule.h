@@ -68,6 +68,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -101,11 +102,11 @@ class OuterRule {
  public:
   virtual ~OuterRule() = default;
 
-  virtual absl::string_view name() const = 0;  // for example "nesterov"
+  absl::string_view name() const { return name_; }  // for example "nesterov"
 
   // The names of the rule's buffers, which belong to the replicated state, in ascending order. Each
   // buffer starts as zeros.
-  virtual const std::vector<std::string>& buffers() const = 0;
+  const std::vector<std::string>& buffers() const { return buffers_; }
 
   // Returns the scalars that Step needs, computed from the run's settings. Scalars that an entry
   // sets get the values for an entry of N new updates; the entry's header replaces them. Fails with
@@ -116,9 +117,21 @@ class OuterRule {
   // every buffer must be the same range of their vectors. `buffers` must be in the order of
   // buffers(). Fails with INVALID_ARGUMENT, and changes nothing, if a scalar is missing or sizes
   // differ.
-  virtual absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
-                            absl::Span<float> theta,
-                            absl::Span<const absl::Span<float>> buffers) const = 0;
+  absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
+                    absl::Span<float> theta, absl::Span<const absl::Span<float>> buffers) const;
+
+ protected:
+  OuterRule(absl::string_view name, std::vector<std::string> buffers)
+      : name_(name), buffers_(std::move(buffers)) {}
+
+  // Does the same with a mean that is divided by the gap already.
+  virtual absl::Status StepUndivided(const OuterScalars& scalars, absl::Span<const float> mean,
+                                     absl::Span<float> theta,
+                                     absl::Span<const absl::Span<float>> buffers) const = 0;
+
+ private:
+  const absl::string_view name_;
+  const std::vector<std::string> buffers_;
 };
 
 // Fails with INVALID_ARGUMENT if there is no rule of that name; the message lists the known names

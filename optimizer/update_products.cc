@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "optimizer/aggregation_kernels.h"
 
 namespace atolld {
@@ -28,23 +29,6 @@ constexpr double kSlack = 1.0 + 0x1p-20;
 
 UpdateProducts::UpdateProducts(Kind kind, size_t vectors)
     : kind_(kind), vectors_(vectors), sums_(SumsOf(kind, vectors), 0.0) {}
-
-absl::StatusOr<UpdateProducts> UpdateProducts::FromSums(Kind kind, size_t vectors,
-                                                        absl::Span<const double> sums) {
-  if (vectors > kMostContributors + 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sums of ", vectors, " updates, at most ", kMostContributors + 1));
-  }
-  UpdateProducts products(kind, vectors);
-  if (sums.size() != products.sums_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(sums.size(), " sums for ", vectors, " updates, not ", products.sums_.size()));
-  }
-  products.sums_.assign(sums.begin(), sums.end());
-  const absl::Status status = products.Check();
-  if (!status.ok()) return status;
-  return products;
-}
 
 absl::Status UpdateProducts::Check() const {
   if (kind_ == Kind::kNone) return absl::OkStatus();

@@ -30,13 +30,6 @@ class UpdateProducts {
   UpdateProducts() = default;
   UpdateProducts(Kind kind, size_t vectors);
 
-  // Restores the sums() that another peer sent. kNorms needs `vectors` doubles, and kProducts needs
-  // vectors (vectors + 1) / 2. Fails with INVALID_ARGUMENT if no vectors can have these sums: their
-  // number is wrong, a value is not finite, a norm is negative, or a product is greater than its
-  // two norms allow. The message names the first bad value.
-  static absl::StatusOr<UpdateProducts> FromSums(Kind kind, size_t vectors,
-                                                 absl::Span<const double> sums);
-
   // Adds one chunk. `rows` has one span for each vector, and all spans have the same length; an
   // empty span means zeros (for example the centre before the first round). Fails with
   // INVALID_ARGUMENT, and adds nothing, if the shapes differ.
@@ -49,7 +42,9 @@ class UpdateProducts {
   // Returns the products of the scaled vectors, if vector i is multiplied by factors[i].
   UpdateProducts Scaled(absl::Span<const double> factors) const;
 
-  // Fails with INVALID_ARGUMENT if no vectors can have these sums (see FromSums).
+  // Fails with INVALID_ARGUMENT if no vectors can have these sums: a norm is negative or not
+  // finite, or a product is greater than its two norms allow. The message names the first bad
+  // value.
   absl::Status Check() const;
 
   Kind kind() const { return kind_; }

@@ -10,27 +10,6 @@
 namespace atolld {
 namespace {
 
-void AppendCharacter(uint32_t code, std::string* out) {
-  const auto tail = [out, code](int shift) {
-    out->push_back(static_cast<char>(0x80 | (code >> shift & 0x3f)));
-  };
-  if (code < 0x80) {
-    out->push_back(static_cast<char>(code));
-  } else if (code < 0x800) {
-    out->push_back(static_cast<char>(0xc0 | code >> 6));
-    tail(0);
-  } else if (code < 0x10000) {
-    out->push_back(static_cast<char>(0xe0 | code >> 12));
-    tail(6);
-    tail(0);
-  } else {
-    out->push_back(static_cast<char>(0xf0 | code >> 18));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
-
 // Converts UTF-16. `high` is the place of the more significant byte in each pair. Half a character,
 // and an odd byte at the end, become U+FFFD.
 std::string FromUtf16(absl::string_view text, size_t high) {
@@ -48,9 +27,9 @@ std::string FromUtf16(absl::string_view text, size_t high) {
       code = 0x10000 + ((code & 0x3ff) << 10) + (unit(at + 2) & 0x3ff);
       at += 2;
     }
-    AppendCharacter((code & 0xfffff800) == 0xd800 ? kReplacement : code, &out);
+    AppendUtf8((code & 0xfffff800) == 0xd800 ? kReplacement : code, &out);
   }
-  if (at < text.size()) AppendCharacter(kReplacement, &out);
+  if (at < text.size()) AppendUtf8(kReplacement, &out);
   return out;
 }
 

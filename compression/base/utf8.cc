@@ -1,40 +1,74 @@
 #include "compression/base/utf8.h"
 
-namespace atolld {
-namespace {
+#include <cstring>
 
-// Returns the number of bytes of the first character; 0 if it is not valid (RFC 3629).
-size_t CharacterBytes(absl::string_view text) {
-  const auto at = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
+namespace atolld {
+
+size_t Utf8Length(absl::string_view text) {
+  const auto at = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = at(0);
   if (lead < 0x80) return 1;
-  const size_t bytes = lead >= 0xc2 && lead < 0xe0   ? 2
-                       : lead >= 0xe0 && lead < 0xf0 ? 3
-                       : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                     : 0;
-  if (bytes == 0 || text.size() < bytes) return 0;
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((at(i) & 0xc0) != 0x80) return 0;
+  const size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
+                        : lead >= 0xe0 && lead <= 0xef ? 3
+                        : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                       : 0;
+  if (length == 0 || text.size() < length) return 0;
+  // The second byte's range excludes overlong forms, surrogates and what lies above U+10FFFF.
+  const uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+  const uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+  if (at(1) < low || at(1) > high) return 0;
+  for (size_t i = 2; i < length; ++i) {
+    if (at(i) < 0x80 || at(i) > 0xbf) return 0;
   }
-  const bool overlong = (lead == 0xe0 && at(1) < 0xa0) || (lead == 0xf0 && at(1) < 0x90);
-  const bool beyond = (lead == 0xed && at(1) >= 0xa0) || (lead == 0xf4 && at(1) >= 0x90);
-  return overlong || beyond ? 0 : bytes;
+  return length;
 }
 
-}  // namespace
+size_t FindInvalidUtf8(absl::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    uint64_t word;
+    if (i + sizeof(word) <= text.size()) {  // most text is ASCII: eight bytes at once
+      std::memcpy(&word, text.data() + i, sizeof(word));
+      if ((word & 0x8080808080808080u) == 0) {
+        i += sizeof(word);
+        continue;
+      }
+    }
+    const size_t length = Utf8Length(text.substr(i));
+    if (length == 0) return i;
+    i += length;
+  }
+  return text.size();
+}
+
+uint32_t ReadUtf8(absl::string_view sequence) {
+  const auto lead = static_cast<uint8_t>(sequence[0]);
+  if (sequence.size() == 1) return lead;
+  // The lead byte of n bytes has 7 - n bits of the character.
+  uint32_t character = lead & ((1u << (7 - sequence.size())) - 1);
+  for (const char byte : sequence.substr(1)) {
+    character = (character << 6) | (static_cast<uint8_t>(byte) & 0x3f);
+  }
+  return character;
+}
+
+void AppendUtf8(uint32_t character, std::string* out) {
+  if (character < 0x80) {
+    out->push_back(static_cast<char>(character));
+    return;
+  }
+  static constexpr uint32_t kLeads[] = {0xc0, 0xe0, 0xf0};  // of one, two, three more bytes
+  const int more = character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
+  out->push_back(static_cast<char>(kLeads[more - 1] | (character >> (6 * more))));
+  for (int i = more - 1; i >= 0; --i) {
+    out->push_back(static_cast<char>(0x80 | ((character >> (6 * i)) & 0x3f)));
+  }
+}
 
 Utf8Character Utf8FrontOf(absl::string_view text) {
-  Utf8Character front;
-  const size_t bytes = CharacterBytes(text);
-  front.code = static_cast<unsigned char>(text[0]);
-  if (bytes == 0) return front;
-  front.bytes = bytes;
-  front.valid = true;
-  if (bytes > 1) front.code &= 0xffu >> (bytes + 1);
-  for (size_t i = 1; i < bytes; ++i) {
-    front.code = front.code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
-  }
-  return front;
+  const size_t bytes = Utf8Length(text);
+  if (bytes == 0) return {1, static_cast<uint8_t>(text[0]), false};
+  return {bytes, ReadUtf8(text.substr(0, bytes)), true};
 }
 
 }  // namespace atolld

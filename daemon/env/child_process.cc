@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -26,8 +28,8 @@
 #include "compression/base/check.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "daemon/env/child_mark.h"
-#include "daemon/env/line_budget.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/service_notices.h"
 
@@ -183,6 +185,92 @@ ExitStatus StatusOf(int waited) {
   if (WIFEXITED(waited)) status.code = WEXITSTATUS(waited);
   if (WIFSIGNALED(waited)) status.signal = WTERMSIG(waited);
   return status;
+}
+
+// LineBudget: limits how much of a child process's output goes into its parent's log.
+//
+// A worker that writes the same error a thousand times a second must fill neither the disk nor the
+// journal: the lines that exceed the rate are left out, and one line in their place says how many
+// lines were left out. Pure. Used by one thread.
+class LineBudget {
+ public:
+  // `burst` is the number of bytes that may pass at once after a time of silence.
+  LineBudget(double bytes_per_second, size_t burst);
+
+  // Returns the lines that may go into the log. If lines were left out before, the line that
+  // reports this comes first. `is_error` is true if the lines come from standard error.
+  std::vector<std::string> Take(absl::Time now, std::vector<std::string> lines, bool is_error);
+
+  // Returns true if lines were left out and not yet reported.
+  bool owes() const { return lines_ > 0; }
+
+  // Returns the line that reports how many lines were left out, and the last line that was left
+  // out, since this may say why a child ended; a line from standard error is preferred. Returns no
+  // lines if none was left out. Call it after a pause and when the child has ended.
+  std::vector<std::string> Rest();
+
+ private:
+  std::string Told() const;
+  void Forget();
+
+  const double bytes_per_second_;
+  const double burst_;
+  double left_;
+  absl::Time filled_ = absl::InfinitePast();
+  // The numbers of lines and bytes left out since the last report.
+  uint64_t lines_ = 0, bytes_ = 0;
+  std::string last_output_, last_error_;  // The last lines that were left out, from each output.
+};
+
+LineBudget::LineBudget(double bytes_per_second, size_t burst)
+    : bytes_per_second_(bytes_per_second),
+      burst_(static_cast<double>(burst)),
+      left_(static_cast<double>(burst)) {}
+
+std::vector<std::string> LineBudget::Take(absl::Time now, std::vector<std::string> lines,
+                                          bool is_error) {
+  if (filled_ != absl::InfinitePast()) {
+    left_ = std::min(burst_, left_ + absl::ToDoubleSeconds(now - filled_) * bytes_per_second_);
+  }
+  filled_ = now;
+  std::vector<std::string> taken;
+  for (std::string& line : lines) {
+    const auto size = static_cast<double>(line.size() + 1);
+    // After a gap nothing passes before a good part of the burst is there again: whole stretches of
+    // output say more than a line here and there.
+    if (size > left_ || (lines_ > 0 && left_ < burst_ / 8)) {
+      ++lines_;
+      bytes_ += line.size() + 1;
+      (is_error ? last_error_ : last_output_) = std::move(line);
+      continue;
+    }
+    if (lines_ > 0) {
+      taken.push_back(Told());
+      Forget();
+    }
+    left_ -= size;
+    taken.push_back(std::move(line));
+  }
+  return taken;
+}
+
+std::vector<std::string> LineBudget::Rest() {
+  if (lines_ == 0) return {};
+  std::vector<std::string> rest = {Told(),
+                                   std::move(last_error_.empty() ? last_output_ : last_error_)};
+  Forget();
+  return rest;
+}
+
+void LineBudget::Forget() {
+  lines_ = bytes_ = 0;
+  last_output_.clear();
+  last_error_.clear();
+}
+
+std::string LineBudget::Told() const {
+  return absl::StrCat("(", Counted(lines_, "line"), " of ", bytes_,
+                      " bytes were left out here: it writes too much)");
 }
 
 // Cuts a stream of bytes into lines.

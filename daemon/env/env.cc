@@ -24,12 +24,6 @@ namespace {
          message->GetReflection()->HasField(*message, field);
 }
 
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 using Create = absl::StatusOr<std::unique_ptr<WritableFile>> (Files::*)(const std::string& path);
 
 absl::Status WriteAndSync(Files& files, Create create, const std::string& path,
@@ -87,6 +81,12 @@ absl::Status Unpack(const Frame& frame, google::protobuf::MessageLite* message) 
   }
   return absl::InvalidArgumentError(
       absl::StrCat("a frame of ", bytes.size(), " bytes is not a ", message->GetTypeName()));
+}
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint64_t limit) {

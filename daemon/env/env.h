@@ -113,6 +113,7 @@ class Files {
   virtual bool Exists(const std::string& path) = 0;
 };
 
+std::string DirectoryOf(const std::string& path);  // The directory that contains the path. Pure.
 // Reads a whole file of at most `limit` bytes.
 absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint64_t limit);
 // Writes the file `path`, durably. After a crash it is either complete or as it was before.
@@ -224,7 +225,6 @@ class Transport {
 };
 
 // -----------------------------------------------------------------------------------------------
-
 // The log of a process. Each call writes one line. A line about a round begins with its number
 // ("round 12: ..."). Thread-safe.
 class Log {

@@ -211,11 +211,7 @@ absl::Status PosixFiles::Truncate(const std::string& path, uint64_t size) {
 
 // Syncs the name of a new directory in its parent.
 absl::Status PosixFiles::SyncParent(const std::string& directory) {
-  const size_t slash = directory.rfind('/');
-  const std::string parent = slash == std::string::npos ? "."
-                             : slash == 0               ? "/"
-                                                        : directory.substr(0, slash);
-  const absl::Status synced = SyncDirectory(parent);
+  const absl::Status synced = SyncDirectory(DirectoryOf(directory));
   // One that may be written but not read cannot be opened, and so not synced.
   return absl::IsPermissionDenied(synced) ? absl::OkStatus() : synced;
 }

@@ -48,7 +48,8 @@ class Descriptor {
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept;
   int get() const { return fd_; }
-  void Reset();  // closes it now
+  int Release() { return std::exchange(fd_, -1); }  // It stays open.
+  void Reset();                                     // closes it now
 
  private:
   int fd_;

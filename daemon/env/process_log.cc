@@ -9,7 +9,6 @@
 #include <cstring>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -23,6 +23,16 @@ bool IsTheEndpoints(const absl::Status& status) {
          absl::IsCancelled(status) || absl::IsInternal(status) || absl::IsUnknown(status);
 }
 
+// Returns a try that makes this call with an empty response.
+template <typename Request, typename Response>
+auto TryOf(absl::Status (EtcdWire::*call)(const Request&, absl::Duration, Response*),
+           const Request& request, Response* response) {
+  return [call, &request, response](EtcdWire& wire, absl::Duration wait) {
+    response->Clear();
+    return (wire.*call)(request, wait, response);
+  };
+}
+
 }  // namespace
 
 EtcdClient::EtcdClient(EtcdAccess access) : access_(std::move(access)) {
@@ -83,24 +93,14 @@ absl::Status EtcdClient::Ask(const Try& one_try, absl::Duration patience) {
 absl::StatusOr<rpc::RangeResponse> EtcdClient::Range(const rpc::RangeRequest& request,
                                                      absl::Duration patience) {
   rpc::RangeResponse response;
-  RETURN_IF_ERROR(Ask(
-      [&](EtcdWire& wire, absl::Duration wait) {
-        response.Clear();
-        return wire.Range(request, wait, &response);
-      },
-      patience));
+  RETURN_IF_ERROR(Ask(TryOf(&EtcdWire::Range, request, &response), patience));
   return response;
 }
 
 absl::StatusOr<rpc::TxnResponse> EtcdClient::Txn(const rpc::TxnRequest& request,
                                                  absl::Duration patience) {
   rpc::TxnResponse response;
-  RETURN_IF_ERROR(Ask(
-      [&](EtcdWire& wire, absl::Duration wait) {
-        response.Clear();
-        return wire.Txn(request, wait, &response);
-      },
-      patience));
+  RETURN_IF_ERROR(Ask(TryOf(&EtcdWire::Txn, request, &response), patience));
   return response;
 }
 
@@ -115,12 +115,7 @@ absl::StatusOr<int64_t> EtcdClient::Grant(absl::Duration ttl, absl::Duration pat
   rpc::LeaseGrantRequest request;
   request.set_ttl(absl::ToInt64Seconds(absl::Ceil(ttl, absl::Seconds(1))));
   rpc::LeaseGrantResponse response;
-  RETURN_IF_ERROR(Ask(
-      [&](EtcdWire& wire, absl::Duration wait) {
-        response.Clear();
-        return wire.Grant(request, wait, &response);
-      },
-      patience));
+  RETURN_IF_ERROR(Ask(TryOf(&EtcdWire::Grant, request, &response), patience));
   if (!response.error().empty()) return absl::UnavailableError(response.error());
   return response.id();
 }
@@ -136,12 +131,7 @@ absl::Status EtcdClient::KeepAlive(int64_t lease, absl::Duration patience) {
   rpc::LeaseKeepAliveRequest request;
   request.set_id(lease);
   rpc::LeaseKeepAliveResponse response;
-  RETURN_IF_ERROR(Ask(
-      [&](EtcdWire& wire, absl::Duration wait) {
-        response.Clear();
-        return wire.KeepAlive(request, wait, &response);
-      },
-      patience));
+  RETURN_IF_ERROR(Ask(TryOf(&EtcdWire::KeepAlive, request, &response), patience));
   if (response.ttl() > 0) return absl::OkStatus();
   return absl::NotFoundError("the lease has ended");
 }

@@ -1,6 +1,5 @@
 #include "daemon/etcd/etcd_place.h"
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <utility>

@@ -42,37 +42,27 @@ class GrpcEtcdWire final : public EtcdWire {
 
   absl::Status Range(const rpc::RangeRequest& request, absl::Duration wait,
                      rpc::RangeResponse* response) override {
-    return Ask(wait, [&](grpc::ClientContext& context) {
-      return rpc::KV::NewStub(channel_)->Range(&context, request, response);
-    });
+    return Unary<rpc::KV>(&rpc::KV::Stub::Range, request, wait, response);
   }
 
   absl::Status Txn(const rpc::TxnRequest& request, absl::Duration wait,
                    rpc::TxnResponse* response) override {
-    return Ask(wait, [&](grpc::ClientContext& context) {
-      return rpc::KV::NewStub(channel_)->Txn(&context, request, response);
-    });
+    return Unary<rpc::KV>(&rpc::KV::Stub::Txn, request, wait, response);
   }
 
   absl::Status Compact(const rpc::CompactionRequest& request, absl::Duration wait) override {
-    return Ask(wait, [&](grpc::ClientContext& context) {
-      rpc::CompactionResponse response;
-      return rpc::KV::NewStub(channel_)->Compact(&context, request, &response);
-    });
+    rpc::CompactionResponse response;
+    return Unary<rpc::KV>(&rpc::KV::Stub::Compact, request, wait, &response);
   }
 
   absl::Status Grant(const rpc::LeaseGrantRequest& request, absl::Duration wait,
                      rpc::LeaseGrantResponse* response) override {
-    return Ask(wait, [&](grpc::ClientContext& context) {
-      return rpc::Lease::NewStub(channel_)->LeaseGrant(&context, request, response);
-    });
+    return Unary<rpc::Lease>(&rpc::Lease::Stub::LeaseGrant, request, wait, response);
   }
 
   absl::Status Revoke(const rpc::LeaseRevokeRequest& request, absl::Duration wait) override {
-    return Ask(wait, [&](grpc::ClientContext& context) {
-      rpc::LeaseRevokeResponse response;
-      return rpc::Lease::NewStub(channel_)->LeaseRevoke(&context, request, &response);
-    });
+    rpc::LeaseRevokeResponse response;
+    return Unary<rpc::Lease>(&rpc::Lease::Stub::LeaseRevoke, request, wait, &response);
   }
 
   absl::Status KeepAlive(const rpc::LeaseKeepAliveRequest& request, absl::Duration wait,
@@ -116,6 +106,15 @@ class GrpcEtcdWire final : public EtcdWire {
   }
 
  private:
+  template <typename Service, typename Request, typename Response>
+  absl::Status Unary(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+                     const Request& request, absl::Duration wait, Response* response) {
+    return Ask(wait, [&](grpc::ClientContext& context) {
+      return (*Service::NewStub(channel_).*method)(&context, request, response);
+    });
+  }
+
   absl::Status Ask(absl::Duration wait,
                    const std::function<grpc::Status(grpc::ClientContext&)>& call) {
     grpc::ClientContext context;

@@ -115,7 +115,7 @@ absl::StatusOr<SigningKey> EnsureSigningKey(Files& files, const std::string& pat
   if (files.Exists(path)) return LoadSigningKey(files, path);
   ASSIGN_OR_RETURN(SigningKey key, SigningKey::Generate());
   ASSIGN_OR_RETURN(const std::string pem, key.ToPem());
-  RETURN_IF_ERROR(files.MakeDirectories(path.substr(0, path.rfind('/'))));
+  RETURN_IF_ERROR(files.MakeDirectories(DirectoryOf(path)));
   RETURN_IF_ERROR(WriteSecretDurably(files, path, BytesOf(pem)));
   return key;
 }

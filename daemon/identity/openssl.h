@@ -1,5 +1,5 @@
 // Owning pointers to OpenSSL's objects, and conversion of its errors to statuses. Only for use in
-// daemon/identity.
+// daemon/identity and daemon/transport.
 #pragma once
 
 #include <openssl/bio.h>
@@ -23,7 +23,6 @@ struct FreedBy {
     Free(object);
   }
 };
-using SslKey = std::unique_ptr<EVP_PKEY, FreedBy<EVP_PKEY_free>>;
 using SslCertificate = std::unique_ptr<X509, FreedBy<X509_free>>;
 using SslRequest = std::unique_ptr<X509_REQ, FreedBy<X509_REQ_free>>;
 using SslExtension = std::unique_ptr<X509_EXTENSION, FreedBy<X509_EXTENSION_free>>;

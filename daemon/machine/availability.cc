@@ -13,7 +13,6 @@
 #include "absl/strings/strip.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/words.h"
 
 namespace atolld {
 namespace {

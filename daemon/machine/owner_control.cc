@@ -1,7 +1,6 @@
 #include "daemon/machine/owner_control.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

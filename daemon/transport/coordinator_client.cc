@@ -26,20 +26,6 @@
 
 namespace atolld {
 
-struct AdminClient::Connection {
-  struct Way {
-    std::string address;
-    std::unique_ptr<v1::Admin::Stub> stub;  // null: not connected
-  };
-  std::shared_ptr<grpc::ChannelCredentials> tls;
-  grpc::ChannelArguments arguments;
-  std::vector<Way> ways;  // one a coordinator
-  size_t way = 0;         // that answered last, or is asked next
-  std::mutex mutex;
-  bool cancelled = false;                   // guarded by mutex
-  grpc::ClientContext* watching = nullptr;  // guarded by mutex: of the WatchRun that goes on
-};
-
 namespace {
 
 // The time for finding out why a question was not answered. It is short, because the question
@@ -74,9 +60,18 @@ absl::Status NobodyAnswers(const CoordinatorAccess& access, const grpc::Status& 
   return absl::UnavailableError(absl::StrCat(line, ": ", status.error_message()));
 }
 
-absl::Status NotConnected(const std::string& address, const grpc::Status& why) {
-  return absl::UnavailableError(
-      absl::StrCat("no coordinator answers at ", address, ": ", why.error_message()));
+absl::Status NotConnected(const std::string& address, absl::string_view why) {
+  return absl::UnavailableError(absl::StrCat("no coordinator answers at ", address, ": ", why));
+}
+
+grpc::Status Unreachable(const absl::Status& why) {
+  return grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(why.message()));
+}
+
+// What the coordinator itself has said.
+absl::Status ItsOwnWord(const std::string& address, absl::StatusCode code,
+                        absl::string_view message) {
+  return absl::Status(code, absl::StrCat("the coordinator at ", address, ": ", message));
 }
 
 absl::Status ForPeople(const CoordinatorAccess& access, const grpc::Status& status) {
@@ -99,8 +94,7 @@ absl::Status ForPeople(const CoordinatorAccess& access, const grpc::Status& stat
       return absl::UnimplementedError(
           absl::StrCat("what answers at ", address, " is not a coordinator of this release"));
     default:
-      return absl::Status(FromGrpc(status).code(), absl::StrCat("the coordinator at ", address,
-                                                                ": ", status.error_message()));
+      return ItsOwnWord(address, FromGrpc(status).code(), status.error_message());
   }
 }
 
@@ -110,92 +104,104 @@ bool MayLeadElsewhere(grpc::StatusCode code) {
          code == grpc::StatusCode::DEADLINE_EXCEEDED;
 }
 
-// Makes the connection first, so that a question has all of the remaining time for its answer.
-template <typename Way, typename Connection>
-grpc::Status ConnectWay(const Connection& connection, absl::Time end, Way* way) {
-  if (way->stub != nullptr) return grpc::Status::OK;
-  const auto channel =
-      ConnectChannel(way->address, Role::kCoordinator, connection.tls, connection.arguments, end);
-  if (!channel.ok()) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(channel.status().message()));
-  }
-  way->stub = v1::Admin::NewStub(*channel);
-  return grpc::Status::OK;
-}
-
-// Asks one question and waits for its answer, within `patience` for each coordinator.
-template <typename Connection, typename Response, typename Request>
-absl::StatusOr<Response> Ask(Connection& connection, const CoordinatorAccess& access,
-                             absl::Duration patience, const Request& request,
-                             grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*,
-                                                                     const Request&, Response*)) {
-  const size_t ways = connection.ways.size();
-  const absl::Duration one = ways == 1 ? patience : std::min(patience, kOneOfSeveral);
-  const absl::Time end = absl::Now() + std::min(patience, kTakeover);
-  std::vector<std::string> failures(ways);
-  for (size_t tried = 1;; ++tried) {
-    auto& way = connection.ways[connection.way];
-    const absl::Time by = absl::Now() + one;
-    const grpc::Status connected = ConnectWay(connection, by, &way);
-    grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(by - absl::Now()));
-    Response answer;
-    const grpc::Status status =
-        connected.ok() ? ((*way.stub).*method)(&context, request, &answer) : connected;
-    if (status.ok()) return answer;
-    // Another address of the name may answer the next time.
-    if (MayLeadElsewhere(status.error_code())) way.stub.reset();
-    if (!connected.ok() && ways == 1) return NotConnected(way.address, status);
-    const bool last = tried >= ways && (ways == 1 || absl::Now() >= end);
-    if (!MayLeadElsewhere(status.error_code()) || ways == 1) {
-      return ForPeople({way.address, access.identity}, status);
-    }
-    failures[connection.way] = absl::StrCat(way.address, ": ", status.error_message());
-    if (last) {
-      return absl::UnavailableError(
-          absl::StrCat("no coordinator that leads answers: ", absl::StrJoin(failures, "; ")));
-    }
-    connection.way = (connection.way + 1) % ways;
-    if (tried % ways == 0) absl::SleepFor(kBetweenRounds);
-  }
-}
-
 }  // namespace
 
-AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
-    : access_(std::move(access)), patience_(patience), connection_(std::make_unique<Connection>()) {
-  QuietGrpcLog();
-  if (!access_.identity.empty()) connection_->tls = MakeTlsCredentials(access_.identity).channel;
-  connection_->arguments = ClientArguments(patience_);
-  connection_->arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxToldBytes));
-  for (const std::string& address : AddressesOf(access_)) {
-    connection_->ways.push_back({address, nullptr});
-  }
-}
+// The connections to a run's coordinators.
+struct AdminClient::Connection {
+  struct Way {
+    std::string address;
+    std::unique_ptr<v1::Admin::Stub> stub;  // null: not connected
+  };
 
+  Connection(CoordinatorAccess to, absl::Duration wait) : access(std::move(to)), patience(wait) {
+    QuietGrpcLog();
+    if (!access.identity.empty()) tls = MakeTlsCredentials(access.identity).channel;
+    arguments = ClientArguments(patience);
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxToldBytes));
+    for (const std::string& address : AddressesOf(access)) ways.push_back({address, nullptr});
+  }
+
+  // Makes the connection first, so that a question has all of the remaining time for its answer.
+  grpc::Status Connect(absl::Time end, Way* to) const {
+    if (to->stub != nullptr) return grpc::Status::OK;
+    const auto channel = ConnectChannel(to->address, Role::kCoordinator, tls, arguments, end);
+    if (!channel.ok()) return Unreachable(channel.status());
+    to->stub = v1::Admin::NewStub(*channel);
+    return grpc::Status::OK;
+  }
+
+  // Asks one question and waits for its answer, within the patience for each coordinator.
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> Ask(const Request& request,
+                               grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*,
+                                                                       const Request&, Response*)) {
+    const absl::Duration one = ways.size() == 1 ? patience : std::min(patience, kOneOfSeveral);
+    const absl::Time end = absl::Now() + std::min(patience, kTakeover);
+    std::vector<std::string> failures(ways.size());
+    for (size_t tried = 1;; ++tried) {
+      Way& asked = ways[way];
+      const absl::Time by = absl::Now() + one;
+      const grpc::Status connected = Connect(by, &asked);
+      grpc::ClientContext context;
+      context.set_deadline(DeadlineIn(by - absl::Now()));
+      Response answer;
+      const grpc::Status status =
+          connected.ok() ? ((*asked.stub).*method)(&context, request, &answer) : connected;
+      if (status.ok()) return answer;
+      // Another address of the name may answer the next time.
+      if (MayLeadElsewhere(status.error_code())) asked.stub.reset();
+      if (!connected.ok() && ways.size() == 1) {
+        return NotConnected(asked.address, status.error_message());
+      }
+      if (!MayLeadElsewhere(status.error_code()) || ways.size() == 1) {
+        return ForPeople({asked.address, access.identity}, status);
+      }
+      failures[way] = absl::StrCat(asked.address, ": ", status.error_message());
+      if (tried >= ways.size() && absl::Now() >= end) {
+        return absl::UnavailableError(
+            absl::StrCat("no coordinator that leads answers: ", absl::StrJoin(failures, "; ")));
+      }
+      way = (way + 1) % ways.size();
+      if (tried % ways.size() == 0) absl::SleepFor(kBetweenRounds);
+    }
+  }
+
+  const CoordinatorAccess access;
+  const absl::Duration patience;
+  std::shared_ptr<grpc::ChannelCredentials> tls;
+  grpc::ChannelArguments arguments;
+  std::vector<Way> ways;  // one a coordinator
+  size_t way = 0;         // that answered last, or is asked next
+  std::mutex mutex;
+  bool cancelled = false;                   // guarded by mutex
+  grpc::ClientContext* watching = nullptr;  // guarded by mutex: of the WatchRun that goes on
+};
+
+AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
+    : connection_(std::make_unique<Connection>(std::move(access), patience)) {}
 AdminClient::~AdminClient() = default;
 
 absl::StatusOr<v1::RunStatus> AdminClient::ShowRun(uint64_t first_version, uint32_t limit) {
   v1::ShowRunRequest request;
   request.set_first_version(first_version);
   request.set_limit(limit);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::ShowRun);
+  return connection_->Ask(request, &v1::Admin::Stub::ShowRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::PauseRun(const std::string& reason) {
   v1::PauseRunRequest request;
   request.set_reason(reason);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::PauseRun);
+  return connection_->Ask(request, &v1::Admin::Stub::PauseRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::ResumeRun() {
-  return Ask(*connection_, access_, patience_, v1::ResumeRunRequest(), &v1::Admin::Stub::ResumeRun);
+  return connection_->Ask(v1::ResumeRunRequest(), &v1::Admin::Stub::ResumeRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::StopRun(const std::string& reason) {
   v1::StopRunRequest request;
   request.set_reason(reason);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::StopRun);
+  return connection_->Ask(request, &v1::Admin::Stub::StopRun);
 }
 
 absl::StatusOr<v1::PeerStatus> AdminClient::DrainPeer(const std::string& peer,
@@ -203,7 +209,7 @@ absl::StatusOr<v1::PeerStatus> AdminClient::DrainPeer(const std::string& peer,
   v1::DrainPeerRequest request;
   request.set_peer(peer);
   request.set_reason(reason);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::DrainPeer);
+  return connection_->Ask(request, &v1::Admin::Stub::DrainPeer);
 }
 
 absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
@@ -212,15 +218,14 @@ absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
   request.set_peer(peer);
   request.set_reason(reason);
   request.set_undo(undo);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::EvictPeer);
+  return connection_->Ask(request, &v1::Admin::Stub::EvictPeer);
 }
 
 absl::Status AdminClient::WatchRun(absl::Duration interval,
                                    const std::function<bool(const v1::RunStatus&)>& on_status) {
   // A call with a deadline would end the watch; asking once before it shows whether a coordinator
   // answers.
-  const absl::StatusOr<v1::RunStatus> first = ShowRun(0, 1);
-  if (!first.ok()) return first.status();
+  ASSIGN_OR_RETURN(const v1::RunStatus first, ShowRun(0, 1));
 
   v1::WatchRunRequest request;
   request.set_interval_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(interval)));
@@ -241,31 +246,31 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
   if (MayLeadElsewhere(end.error_code())) connection_->ways[connection_->way].stub.reset();
   if (!wanted) return absl::OkStatus();
   if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
-  return ForPeople({connection_->ways[connection_->way].address, access_.identity}, end);
+  return ForPeople({connection_->ways[connection_->way].address, connection_->access.identity},
+                   end);
 }
 
 absl::StatusOr<v1::CreateTokenResponse> AdminClient::CreateToken(
     const v1::CreateTokenRequest& request) {
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::CreateToken);
+  return connection_->Ask(request, &v1::Admin::Stub::CreateToken);
 }
 
 absl::StatusOr<v1::ListTokensResponse> AdminClient::ListTokens() {
-  return Ask(*connection_, access_, patience_, v1::ListTokensRequest(),
-             &v1::Admin::Stub::ListTokens);
+  return connection_->Ask(v1::ListTokensRequest(), &v1::Admin::Stub::ListTokens);
 }
 
 absl::StatusOr<v1::TokenStatus> AdminClient::RevokeToken(const std::string& serial) {
   v1::RevokeTokenRequest request;
   request.set_serial(serial);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::RevokeToken);
+  return connection_->Ask(request, &v1::Admin::Stub::RevokeToken);
 }
 
 absl::StatusOr<std::vector<v1::Account>> AdminClient::ListAccounts() {
   std::vector<v1::Account> accounts;
   v1::ListAccountsRequest request;
   do {
-    ASSIGN_OR_RETURN(v1::ListAccountsResponse page, Ask(*connection_, access_, patience_, request,
-                                                        &v1::Admin::Stub::ListAccounts));
+    ASSIGN_OR_RETURN(v1::ListAccountsResponse page,
+                     connection_->Ask(request, &v1::Admin::Stub::ListAccounts));
     for (v1::Account& one : *page.mutable_accounts()) accounts.push_back(std::move(one));
     request.set_after(page.next());
   } while (!request.after().empty());
@@ -275,15 +280,15 @@ absl::StatusOr<std::vector<v1::Account>> AdminClient::ListAccounts() {
 absl::StatusOr<v1::Receipt> AdminClient::IssueReceipt(const std::string& peer) {
   v1::IssueReceiptRequest request;
   request.set_peer(peer);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::IssueReceipt);
+  return connection_->Ask(request, &v1::Admin::Stub::IssueReceipt);
 }
 
 absl::StatusOr<std::vector<v1::IdentityStatus>> AdminClient::ListIdentities() {
   std::vector<v1::IdentityStatus> identities;
   v1::ListIdentitiesRequest request;
   do {
-    ASSIGN_OR_RETURN(v1::ListIdentitiesResponse page, Ask(*connection_, access_, patience_, request,
-                                                          &v1::Admin::Stub::ListIdentities));
+    ASSIGN_OR_RETURN(v1::ListIdentitiesResponse page,
+                     connection_->Ask(request, &v1::Admin::Stub::ListIdentities));
     for (v1::IdentityStatus& one : *page.mutable_identities()) {
       identities.push_back(std::move(one));
     }
@@ -297,7 +302,7 @@ absl::StatusOr<v1::RevokeIdentityResponse> AdminClient::RevokeIdentity(const std
   v1::RevokeIdentityRequest request;
   request.set_identity(identity);
   request.set_reason(reason);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::RevokeIdentity);
+  return connection_->Ask(request, &v1::Admin::Stub::RevokeIdentity);
 }
 
 void AdminClient::Cancel() {
@@ -311,7 +316,7 @@ absl::StatusOr<v1::ListHeadersResponse> AdminClient::ListHeaders(uint64_t first_
   v1::ListHeadersRequest request;
   request.set_first_version(first_version);
   request.set_limit(limit);
-  return Ask(*connection_, access_, patience_, request, &v1::Admin::Stub::ListHeaders);
+  return connection_->Ask(request, &v1::Admin::Stub::ListHeaders);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -358,9 +363,7 @@ grpc::Status AskOnce(const std::string& address, const CoordinatorAccess& access
   const auto channel =
       ConnectChannel(address, Role::kCoordinator, MakeTlsCredentials(access.identity).channel,
                      ClientArguments(kOneTry), std::min(by, absl::Now() + kOneConnection));
-  if (!channel.ok()) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(channel.status().message()));
-  }
+  if (!channel.ok()) return Unreachable(channel.status());
   const auto stub = v1::Membership::NewStub(*channel);
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(by - absl::Now()));
@@ -386,8 +389,7 @@ absl::StatusOr<Response> AskUntilAnswered(
                 std::min(several ? kOneOfSeveral : kOneTry, waiting.patience), &response);
     if (status.ok()) return response;
     if (!MayPass(status.error_code())) {
-      return absl::Status(FromGrpc(status).code(), absl::StrCat("the coordinator at ", address,
-                                                                ": ", status.error_message()));
+      return ItsOwnWord(address, FromGrpc(status).code(), status.error_message());
     }
     if (tried + 1 < addresses.size()) continue;  // the next may lead
     const ProbedServer server{address, Role::kCoordinator, "", std::nullopt};
@@ -503,21 +505,13 @@ uint64_t NextMeasured(uint64_t bytes, double rate, absl::Duration took) {
 }
 
 absl::Status MeasureFailed(const CoordinatorAccess& access, const absl::Status& status) {
-  if (absl::IsUnavailable(status)) {
-    return NobodyAnswers(
-        access, grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(status.message())));
-  }
+  if (absl::IsUnavailable(status)) return NobodyAnswers(access, Unreachable(status));
   if (absl::IsDeadlineExceeded(status)) {
     return absl::DeadlineExceededError(absl::StrCat(
         kFirstMeasured >> 10, " KiB each way did not pass in ", absl::FormatDuration(kOneMeasure)));
   }
-  return absl::Status(status.code(),
-                      absl::StrCat("the coordinator at ", access.address, ": ", status.message()));
+  return ItsOwnWord(access.address, status.code(), status.message());
 }
-
-}  // namespace
-
-namespace {
 
 // Measures the line to one coordinator.
 absl::StatusOr<LineSpeed> MeasureLineTo(const CoordinatorAccess& access, absl::Duration patience) {
@@ -525,10 +519,7 @@ absl::StatusOr<LineSpeed> MeasureLineTo(const CoordinatorAccess& access, absl::D
   const auto tls = access.identity.empty() ? nullptr : MakeTlsCredentials(access.identity).channel;
   const auto channel = ConnectChannel(access.address, Role::kCoordinator, tls,
                                       ClientArguments(kOneTry), absl::Now() + kOneTry);
-  if (!channel.ok()) {
-    return NotConnected(access.address, grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                                                     std::string(channel.status().message())));
-  }
+  if (!channel.ok()) return NotConnected(access.address, channel.status().message());
   const auto stub = v1::Membership::NewStub(*channel);
   const absl::Time begin = absl::Now();
   uint64_t up = kFirstMeasured, down = kFirstMeasured;

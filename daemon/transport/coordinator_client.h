@@ -76,8 +76,6 @@ class AdminClient {
  private:
   struct Connection;
 
-  const CoordinatorAccess access_;
-  const absl::Duration patience_;
   const std::unique_ptr<Connection> connection_;
 };
 

@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "daemon/env/env.h"
-#include "daemon/transport/capped_line.h"
+#include "daemon/transport/line_relay.h"
 #include "daemon/transport/wire.h"
 #include "membership/trust/identity.h"
 

@@ -1,11 +1,13 @@
 #include "daemon/transport/line_relay.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -13,7 +15,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,9 +26,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "compression/base/check.h"
 #include "compression/base/status_macros.h"
-#include "daemon/transport/cap_bucket.h"
+#include "daemon/transport/channels.h"
 
 namespace atolld {
 namespace {
@@ -470,6 +470,98 @@ absl::StatusOr<Socket> LineRelay::Take(Socket accepted) {
   NameEnd(ours.get(), accepted.get());
   inbox_->Add(std::move(ours), std::move(accepted), /*first=*/false);
   return theirs;
+}
+
+// -----------------------------------------------------------------------------------------------
+
+void CapBucket::SetRate(absl::Time now, uint64_t rate) {
+  Fill(now);
+  rate_ = rate;
+  // What the former rate had saved is no more than the new one may save.
+  tokens_ =
+      rate == 0 ? 0 : std::min(tokens_, static_cast<double>(rate) * absl::ToDoubleSeconds(kSaved));
+}
+
+void CapBucket::Fill(absl::Time now) {
+  if (rate_ > 0 && now > filled_ && filled_ != absl::InfinitePast()) {
+    const double rate = static_cast<double>(rate_);
+    tokens_ = std::min(tokens_ + rate * absl::ToDoubleSeconds(now - filled_),
+                       rate * absl::ToDoubleSeconds(kSaved));
+  }
+  filled_ = std::max(filled_, now);
+}
+
+size_t CapBucket::Allowed(absl::Time now, absl::Duration ahead) {
+  if (rate_ == 0) return kUnlimited;
+  Fill(now);
+  const double allowed = tokens_ + static_cast<double>(rate_) * absl::ToDoubleSeconds(ahead);
+  return allowed <= 0 ? 0 : static_cast<size_t>(allowed);
+}
+
+void CapBucket::Charge(absl::Time now, uint64_t bytes) {
+  if (rate_ == 0) return;
+  Fill(now);
+  tokens_ -= static_cast<double>(bytes);
+}
+
+absl::Duration CapBucket::Wait(absl::Time now, size_t bytes) {
+  if (rate_ == 0) return absl::ZeroDuration();
+  Fill(now);
+  const double missing = static_cast<double>(bytes) - tokens_;
+  return missing <= 0 ? absl::ZeroDuration() : absl::Seconds(missing / static_cast<double>(rate_));
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+// Returns 0 if it is not a socket.
+ino_t InodeOf(int fd) {
+  struct stat found {};
+  return fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode) ? found.st_ino : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> CappedLine::SetCaps(uint64_t up_cap, uint64_t down_cap) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (relay_ != nullptr) {
+    relay_->SetCaps(up_cap, down_cap);
+    return false;
+  }
+  if (up_cap == 0 && down_cap == 0) return false;
+  ASSIGN_OR_RETURN(relay_, LineRelay::Start(up_cap, down_cap));
+  CutDirectLocked();
+  return true;
+}
+
+bool CappedLine::relays() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return relay_ != nullptr;
+}
+
+// gRPC may have closed one meanwhile, and the number may belong to another file by now; the stored
+// inode shows that.
+void CappedLine::CutDirectLocked() {
+  for (const auto& [fd, inode] : direct_) {
+    const Socket copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (copy.get() >= 0 && InodeOf(copy.get()) == inode) shutdown(copy.get(), SHUT_RDWR);
+  }
+  direct_.clear();
+}
+
+absl::StatusOr<std::string> CappedLine::TargetOf(const std::string& address,
+                                                 const std::string& numbers, bool first) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (relay_ == nullptr) return atolld::TargetOf(numbers.empty() ? address : numbers);
+  return relay_->Through(address, first);
+}
+
+absl::StatusOr<Socket> CappedLine::Accepted(Socket accepted) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (relay_ != nullptr) return relay_->Take(std::move(accepted));
+  direct_[accepted.get()] = InodeOf(accepted.get());
+  return accepted;
 }
 
 }  // namespace atolld

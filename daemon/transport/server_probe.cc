@@ -20,6 +20,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/certificate.h"
+#include "daemon/identity/openssl.h"
 #include "daemon/transport/connection_failure.h"
 #include "daemon/transport/sockets.h"
 
@@ -31,32 +32,20 @@ using Kind = ConnectionFailure;
 // gRPC's servers accept nothing else.
 constexpr unsigned char kHttp2[] = {2, 'h', '2'};
 
-struct SslFree {
-  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-  void operator()(SSL* session) const { SSL_free(session); }
-  void operator()(BIO* memory) const { BIO_free(memory); }
-  void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-template <typename T>
-using SslOwned = std::unique_ptr<T, SslFree>;
-
-SslOwned<BIO> Reading(const std::string& pem) {
-  return SslOwned<BIO>(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-}
+using SslContext = std::unique_ptr<SSL_CTX, FreedBy<SSL_CTX_free>>;
+using SslSession = std::unique_ptr<SSL, FreedBy<SSL_free>>;
+using SslPrivateKey = std::unique_ptr<EVP_PKEY, FreedBy<EVP_PKEY_free>>;
 
 // Returns the context with this side's credentials; null if OpenSSL does not accept them.
-SslOwned<SSL_CTX> ContextOf(const Credentials& credentials) {
-  SslOwned<SSL_CTX> context(SSL_CTX_new(TLS_client_method()));
-  const SslOwned<X509> authority(
-      PEM_read_bio_X509(Reading(credentials.authority).get(), nullptr, nullptr, nullptr));
-  const SslOwned<X509> own(
-      PEM_read_bio_X509(Reading(credentials.certificate).get(), nullptr, nullptr, nullptr));
-  const SslOwned<EVP_PKEY> key(
-      PEM_read_bio_PrivateKey(Reading(credentials.key).get(), nullptr, nullptr, nullptr));
-  if (context == nullptr || authority == nullptr || own == nullptr || key == nullptr ||
-      X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get()) != 1 ||
-      SSL_CTX_use_certificate(context.get(), own.get()) != 1 ||
+SslContext ContextOf(const Credentials& credentials) {
+  SslContext context(SSL_CTX_new(TLS_client_method()));
+  const absl::StatusOr<SslCertificate> authority = ReadPemCertificate(credentials.authority);
+  const absl::StatusOr<SslCertificate> own = ReadPemCertificate(credentials.certificate);
+  const SslPrivateKey key(
+      PEM_read_bio_PrivateKey(SslReader(credentials.key).get(), nullptr, nullptr, nullptr));
+  if (context == nullptr || !authority.ok() || !own.ok() || key == nullptr ||
+      X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority->get()) != 1 ||
+      SSL_CTX_use_certificate(context.get(), own->get()) != 1 ||
       SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1 ||
       SSL_CTX_set_alpn_protos(context.get(), kHttp2, sizeof kHttp2) != 0) {
     return nullptr;
@@ -67,11 +56,9 @@ SslOwned<SSL_CTX> ContextOf(const Credentials& credentials) {
 }
 
 std::string PemOf(X509* certificate) {
-  const SslOwned<BIO> memory(BIO_new(BIO_s_mem()));
+  const SslMemory memory(BIO_new(BIO_s_mem()));
   if (memory == nullptr || PEM_write_bio_X509(memory.get(), certificate) != 1) return "";
-  char* text = nullptr;
-  const auto size = BIO_get_mem_data(memory.get(), &text);
-  return std::string(text, static_cast<size_t>(size));
+  return SslText(memory);
 }
 
 // Ignores SIGPIPE: OpenSSL may write to a connection that the other end has closed.
@@ -156,7 +143,7 @@ class Handshake {
   }
 
   absl::Status CheckShown() const {
-    const SslOwned<X509> shown(SSL_get1_peer_certificate(session_));
+    const SslCertificate shown(SSL_get1_peer_certificate(session_));
     if (shown == nullptr) {
       return ConnectionError(Kind::kWrongCertificate, "what answers there shows no certificate");
     }
@@ -209,15 +196,11 @@ class Handshake {
   const absl::Duration patience_;
 };
 
-}  // namespace
-
-namespace {
-
 // Makes the handshake on a connection that is made.
 absl::Status ProbeHandshake(const ProbedServer& server, const Socket& made,
                             absl::Duration patience) {
-  const SslOwned<SSL_CTX> context = ContextOf(*server.credentials);
-  const SslOwned<SSL> session(context == nullptr ? nullptr : SSL_new(context.get()));
+  const SslContext context = ContextOf(*server.credentials);
+  const SslSession session(context == nullptr ? nullptr : SSL_new(context.get()));
   if (session == nullptr || SSL_set_fd(session.get(), made.get()) != 1) {
     ERR_clear_error();
     return ConnectionError(Kind::kWrongCertificate, "this side's cannot be read");

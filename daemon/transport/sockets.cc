@@ -75,18 +75,6 @@ int ListenOnce(const sockaddr_storage& address, socklen_t length, Socket* out) {
 
 }  // namespace
 
-Socket& Socket::operator=(Socket&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) close(fd_);
-    fd_ = other.Release();
-  }
-  return *this;
-}
-
-Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
-}
-
 void UseSystemResolver() { setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0); }
 
 absl::StatusOr<TcpAddresses> ResolveTcp(const std::string& address, bool to_listen) {

@@ -9,30 +9,17 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "daemon/env/posix_files.h"
 
 namespace atolld {
 
-// Owns a file descriptor and closes it. -1 means that there is none.
-class Socket {
- public:
-  explicit Socket(int fd = -1) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept;
-  ~Socket();
-
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
+using Socket = Descriptor;
 
 // Makes gRPC look up names through the C library, as all other programs of this machine do. This
 // matters for etcd's servers, whose names gRPC looks up itself. Call it first in main.

@@ -6,10 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/json_part.h"
-#include "worker/data/tokenizer.h"
+#include "compression/base/utf8.h"
+#include "worker/data/json_record.h"
 #include "worker/data/unicode.h"
 
 namespace atolld {
@@ -20,17 +19,14 @@ namespace {
 uint32_t LastCharacter(absl::string_view text, size_t* first) {
   *first = text.size() - 1;
   while (*first > 0 && (text[*first] & 0xc0) == 0x80) --*first;
-  return ReadUtf8(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()) + *first,
-                                      text.size() - *first));
+  return ReadUtf8(text.substr(*first));
 }
 
 // Returns the first character of a text that is not empty, and sets `length` to the length of its
 // well-formed sequence, 0 if there is none.
 uint32_t FirstCharacter(absl::string_view text, size_t* length) {
-  const auto bytes =
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-  *length = Utf8Length(bytes);
-  return *length == 0 ? 0 : ReadUtf8(bytes.first(*length));
+  *length = Utf8Length(text);
+  return *length == 0 ? 0 : ReadUtf8(text.substr(0, *length));
 }
 
 bool EndsWithWord(absl::string_view text) {

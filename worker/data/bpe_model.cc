@@ -1,17 +1,18 @@
 #include "worker/data/bpe_model.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/byte_alphabet.h"
-#include "worker/data/json_part.h"
-#include "worker/data/tokenizer.h"
+#include "compression/base/utf8.h"
+#include "worker/data/json_record.h"
+#include "worker/data/token_model.h"
 
 namespace atolld {
 namespace {
@@ -22,15 +23,13 @@ absl::Status WrongModel(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("model.", what));
 }
 
-uint64_t KeyOfNeighbours(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
+uint64_t KeyOfPair(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
 // Removes and returns the first character of a UTF-8 text that is not empty.
 uint32_t TakeCharacter(absl::string_view* text) {
-  const auto bytes =
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text->data()), text->size());
-  const size_t length = Utf8Length(bytes);
-  text->remove_prefix(length);
-  return ReadUtf8(bytes.first(length));
+  const absl::string_view first = text->substr(0, Utf8Length(*text));
+  text->remove_prefix(first.size());
+  return ReadUtf8(first);
 }
 
 std::string NameOfByte(size_t byte) { return absl::StrFormat("<0x%02X>", byte); }
@@ -168,7 +167,7 @@ void BpeModel::FindCuts(const std::vector<Merge>& merges) {
     uint32_t before = TakeCharacter(&rest);
     while (!rest.empty()) {
       const uint32_t character = TakeCharacter(&rest);
-      joined_.insert(KeyOfNeighbours(before, character));
+      joined_.insert(KeyOfPair(before, character));
       before = character;
     }
   }
@@ -184,7 +183,7 @@ size_t BpeModel::EndOfPart(absl::string_view word) const {
     const uint32_t character = TakeCharacter(&rest);
     const bool this_known = of_character_.contains(character);
     // Unknown ones may be fused.
-    if (known && this_known && !joined_.contains(KeyOfNeighbours(before, character))) return at;
+    if (known && this_known && !joined_.contains(KeyOfPair(before, character))) return at;
     before = character;
     known = this_known;
   }
@@ -278,6 +277,79 @@ absl::Status BpeModel::EncodeByte(uint8_t byte, std::vector<uint32_t>* out) cons
   }
   out->push_back(token == kNoToken ? *unknown_id_ : token);
   return absl::OkStatus();
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr uint32_t kNobody = 0xffffffff;
+
+// A token of the word so far, in a list ordered by the position of its first symbol.
+struct Symbol {
+  uint32_t token;
+  uint32_t before, after;  // kNobody: the end
+};
+
+struct Candidate {
+  uint32_t rank;
+  uint32_t left, right;  // positions
+  uint32_t left_token, right_token, joined;
+
+  bool operator>(const Candidate& other) const {
+    return std::tie(rank, left) > std::tie(other.rank, other.left);
+  }
+};
+
+}  // namespace
+
+void PairMerges::Add(uint32_t left, uint32_t right, uint32_t joined) {
+  merges_.insert_or_assign(KeyOfPair(left, right), Merge{ranks_++, joined});
+}
+
+const PairMerges::Merge* PairMerges::Find(uint32_t left, uint32_t right) const {
+  const auto found = merges_.find(KeyOfPair(left, right));
+  return found == merges_.end() ? nullptr : &found->second;
+}
+
+void PairMerges::Join(const std::vector<uint32_t>& tokens, std::vector<uint32_t>* out) const {
+  const auto size = static_cast<uint32_t>(tokens.size());
+  std::vector<Symbol> symbols;
+  symbols.reserve(size);
+  for (uint32_t i = 0; i < size; ++i) {
+    symbols.push_back({tokens[i], i == 0 ? kNobody : i - 1, i + 1 == size ? kNobody : i + 1});
+  }
+  std::vector<Candidate> heap;
+  const auto consider = [&](uint32_t left, uint32_t right) {
+    if (left == kNobody || right == kNobody) return;
+    const Merge* merge = Find(symbols[left].token, symbols[right].token);
+    if (merge == nullptr) return;
+    heap.push_back(
+        {merge->rank, left, right, symbols[left].token, symbols[right].token, merge->joined});
+    std::push_heap(heap.begin(), heap.end(), std::greater<>());
+  };
+  for (uint32_t i = 0; i + 1 < size; ++i) consider(i, i + 1);
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+    const Candidate best = heap.back();
+    heap.pop_back();
+    Symbol& left = symbols[best.left];
+    Symbol& right = symbols[best.right];
+    // One of the two has been joined to another since.
+    if (left.token != best.left_token || left.after != best.right ||
+        right.token != best.right_token) {
+      continue;
+    }
+    left.token = best.joined;
+    left.after = right.after;
+    right.token = kNobody;
+    if (left.after != kNobody) symbols[left.after].before = best.left;
+    consider(left.before, best.left);
+    consider(best.left, left.after);
+  }
+  for (uint32_t i = 0; i != kNobody && i < size; i = symbols[i].after) {
+    out->push_back(symbols[i].token);
+  }
 }
 
 }  // namespace atolld

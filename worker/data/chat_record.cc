@@ -9,7 +9,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/json_part.h"
 #include "worker/data/json_record.h"
 
 namespace atolld {

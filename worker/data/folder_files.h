@@ -23,4 +23,28 @@ struct FolderFiles {
 // cannot be listed. The message names the file or folder.
 absl::StatusOr<FolderFiles> ListDataFolder(const std::string& path);
 
+// -----------------------------------------------------------------------------------------------
+
+// Reads folders of token files that other programs have written: the shards of llm.c and Karpathy
+// ("fineweb_train_000001.bin", "edufineweb_val_000000.npy"), and nanoGPT's train.bin and val.bin.
+//
+// The split of a file follows from the words in its name: "train" means training; "val", "valid",
+// "validation", "dev" or "eval" means validation; files with "test" are left out. If no name has
+// one of these words, all files together are one row of tokens, whose end is for validation.
+
+struct TokenShards {
+  std::vector<std::string> train;  // The training files, in the order of their names.
+  // The validation files; if empty, the end of `train` is for validation.
+  std::vector<std::string> validation;
+  std::vector<std::string> notes;  // A sentence for each kind of file that was left out.
+};
+
+// Returns true if `path` is a folder that has token files directly in it, and not only in
+// subfolders. Fails with INVALID_ARGUMENT if the folder also has text files and the names do not
+// show which of the two is the data.
+absl::StatusOr<bool> HoldsTokenShards(const std::string& path);
+
+// Finds the token files of a folder. Fails with INVALID_ARGUMENT if there are none.
+absl::StatusOr<TokenShards> FindTokenShards(const std::string& folder);
+
 }  // namespace atolld

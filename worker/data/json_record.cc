@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -212,6 +211,32 @@ size_t EndOfElement(absl::string_view text, size_t at) {
     }
   }
   return absl::string_view::npos;
+}
+
+// -----------------------------------------------------------------------------------------------
+
+const nlohmann::json& PartOf(const nlohmann::json& json, const char* key) {
+  static const nlohmann::json kNullPart;
+  if (!json.is_object()) return kNullPart;
+  const auto found = json.find(key);
+  return found == json.end() ? kNullPart : *found;
+}
+
+std::string TextPart(const nlohmann::json& json, const char* key) {
+  const nlohmann::json& part = PartOf(json, key);
+  return part.is_string() ? part.get<std::string>() : "";
+}
+
+bool FlagPart(const nlohmann::json& json, const char* key, bool otherwise) {
+  const nlohmann::json& part = PartOf(json, key);
+  return part.is_boolean() ? part.get<bool>() : otherwise;
+}
+
+bool SaysSomething(const nlohmann::json& part) {
+  if (part.is_number()) return part.get<double>() != 0;
+  if (part.is_boolean()) return part.get<bool>();
+  if (part.is_string()) return !part.get_ref<const std::string&>().empty();
+  return !part.empty();
 }
 
 }  // namespace atolld

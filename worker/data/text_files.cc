@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/utf8.h"
 #include "compression/base/words.h"
 #include "worker/data/chat_record.h"
 #include "worker/data/folder_files.h"
@@ -277,7 +278,7 @@ class RecordReader {
   }
 
   absl::StatusOr<std::string> Read(absl::string_view record) const {
-    if (const size_t bad = FindInvalidUtf8(BytesOf(record)); bad != record.size()) {
+    if (const size_t bad = FindInvalidUtf8(record); bad != record.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("is not UTF-8 at its byte ", bad + 1, WhatIfNotUtf8(record.substr(bad))));
     }
@@ -313,7 +314,7 @@ class RecordReader {
 };
 
 absl::Status CheckProse(const TextFile& file, const TextPiece& piece, absl::string_view text) {
-  if (const size_t bad = FindInvalidUtf8(BytesOf(text)); bad != text.size()) {
+  if (const size_t bad = FindInvalidUtf8(text); bad != text.size()) {
     return WrongText(file.path, absl::StrCat("is not UTF-8 at byte ", piece.first + bad,
                                              WhatIfNotUtf8(text.substr(bad))));
   }
@@ -478,10 +479,9 @@ absl::StatusOr<std::vector<uint32_t>> CharactersOf(const std::vector<TextFile>& 
   uint64_t documents = 0;
   const auto note = [&](absl::string_view text) {
     if (documents++ > 0) seen['\n'] = true;
-    const absl::Span<const uint8_t> bytes = BytesOf(text);
-    for (size_t i = 0; i < bytes.size();) {
-      const size_t length = Utf8Length(bytes.subspan(i));
-      seen[ReadUtf8(bytes.subspan(i, length))] = true;
+    for (size_t i = 0; i < text.size();) {
+      const size_t length = Utf8Length(text.substr(i));
+      seen[ReadUtf8(text.substr(i, length))] = true;
       i += length;
     }
     return absl::OkStatus();

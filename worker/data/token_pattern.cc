@@ -3,7 +3,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -316,6 +315,21 @@ bool TokenPattern::Next(Search& search, Scratch& scratch) const {
     } while (search.from_ < search.text.size() && (search.text[search.from_] & 0xc0) == 0x80);
   }
   return false;
+}
+
+absl::StatusOr<std::string> TokenPattern::Replace(absl::string_view text,
+                                                  absl::string_view content) const {
+  Scratch scratch(*this);
+  Search search(text);
+  std::string out;
+  size_t done = 0;
+  while (Next(search, scratch)) {
+    absl::StrAppend(&out, text.substr(done, search.first - done), content);
+    done = search.end;
+  }
+  RETURN_IF_ERROR(search.status);
+  absl::StrAppend(&out, text.substr(done));
+  return out;
 }
 
 }  // namespace atolld

@@ -55,6 +55,9 @@ class TokenPattern {
   // the end of the previous match.
   bool Next(Search& search, Scratch& scratch) const;
 
+  // Returns the text with `content` in place of every match.
+  absl::StatusOr<std::string> Replace(absl::string_view text, absl::string_view content) const;
+
  private:
   TokenPattern() : code_(nullptr, nullptr) {}
   bool Find(Search& search, Scratch& scratch) const;

@@ -11,13 +11,14 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/utf8.h"
 #include "compression/base/words.h"
 #include "worker/base/file_io.h"
+#include "worker/data/folder_files.h"
 #include "worker/data/prepare.h"
 #include "worker/data/recurrence.h"
 #include "worker/data/text_files.h"
 #include "worker/data/token_file.h"
-#include "worker/data/token_shards.h"
 #include "worker/data/tokenizer.h"
 #include "worker/data/tokenizer_file.h"
 
@@ -120,7 +121,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::FromText(std::string t
   options.validation_fraction = validation_fraction;
   const absl::Span<const uint8_t> bytes = BytesOf(source->text_);
   if (bytes.empty()) return absl::InvalidArgumentError("data: the text is empty");
-  if (const size_t bad = FindInvalidUtf8(bytes); bad != bytes.size()) {
+  if (const size_t bad = FindInvalidUtf8(source->text_); bad != bytes.size()) {
     return absl::InvalidArgumentError(absl::StrCat("data: the text is not UTF-8 at byte ", bad));
   }
   RETURN_IF_ERROR(source->Split(TokenSpan(bytes, 1), options));

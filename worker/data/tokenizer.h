@@ -106,27 +106,10 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer();
 // Makes a tokenizer with one token per Unicode character, numbered in the order of the characters,
 // as in nanoGPT's shakespeare_char. Fails with INVALID_ARGUMENT if there are no characters or more
 // than 65536.
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(
-    const std::vector<uint32_t>& characters);
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(std::vector<uint32_t> characters);
 
 // Makes the tokenizer of characters from a prepared folder's characters.json, which is
 // {"characters": [code points, ascending]}.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseCharTokenizer(const nlohmann::json& json);
-
-// Functions that check, read and write well-formed UTF-8 (Unicode 15, table 3-7).
-
-// Returns the offset of the first byte that is not part of well-formed UTF-8, or bytes.size() if
-// there is none.
-size_t FindInvalidUtf8(absl::Span<const uint8_t> bytes);
-
-// Returns the length of the well-formed sequence at the start of `rest`, or 0 if it does not begin
-// with one. `rest` must not be empty.
-size_t Utf8Length(absl::Span<const uint8_t> rest);
-
-// Returns the character of a well-formed sequence.
-uint32_t ReadUtf8(absl::Span<const uint8_t> sequence);
-
-// Appends a character, which must be a Unicode scalar value.
-void AppendUtf8(uint32_t character, std::string* out);
 
 }  // namespace atolld

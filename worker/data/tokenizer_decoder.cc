@@ -1,6 +1,5 @@
 #include "worker/data/tokenizer_decoder.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,12 +10,11 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/byte_alphabet.h"
-#include "worker/data/json_part.h"
+#include "compression/base/utf8.h"
+#include "worker/data/json_record.h"
+#include "worker/data/token_model.h"
 #include "worker/data/token_pattern.h"
-#include "worker/data/tokenizer.h"
 
 namespace atolld {
 namespace {
@@ -40,9 +38,7 @@ std::vector<std::string> WithBytes(const std::vector<std::string>& tokens) {
   std::vector<std::string> out;
   std::string run;
   const auto end_run = [&] {
-    const auto bytes =
-        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(run.data()), run.size());
-    if (FindInvalidUtf8(bytes) == run.size()) {
+    if (FindInvalidUtf8(run) == run.size()) {
       if (!run.empty()) out.push_back(run);
     } else {
       out.insert(out.end(), run.size(), kReplacement);
@@ -83,24 +79,7 @@ struct TokenDecoder::Step {
   absl::optional<TokenPattern> pattern;  // of a Replace by a pattern
   bool drops_first = false;              // a Metaspace's space of the first token
   uint64_t start = 0, stop = 0;          // how many are stripped
-
-  absl::StatusOr<std::string> ReplaceIn(absl::string_view token) const;
 };
-
-absl::StatusOr<std::string> TokenDecoder::Step::ReplaceIn(absl::string_view token) const {
-  if (!pattern.has_value()) return absl::StrReplaceAll(token, {{from, to}});
-  TokenPattern::Scratch scratch(*pattern);
-  TokenPattern::Search search(token);
-  std::string out;
-  size_t done = 0;
-  while (!token.empty() && pattern->Next(search, scratch)) {
-    absl::StrAppend(&out, token.substr(done, search.first - done), to);
-    done = search.end;
-  }
-  RETURN_IF_ERROR(search.status);
-  absl::StrAppend(&out, token.substr(done));
-  return out;
-}
 
 TokenDecoder::TokenDecoder() = default;
 TokenDecoder::TokenDecoder(TokenDecoder&&) noexcept = default;
@@ -205,7 +184,11 @@ absl::StatusOr<std::string> TokenDecoder::Decode(std::vector<std::string> tokens
         break;
       case Turn::kReplace:
         for (std::string& token : tokens) {
-          ASSIGN_OR_RETURN(token, step.ReplaceIn(token));
+          if (!step.pattern.has_value()) {
+            token = absl::StrReplaceAll(token, {{step.from, step.to}});
+          } else if (!token.empty()) {
+            ASSIGN_OR_RETURN(token, step.pattern->Replace(token, step.to));
+          }
         }
         break;
       case Turn::kStrip:

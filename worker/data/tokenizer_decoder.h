@@ -34,7 +34,7 @@ class TokenDecoder {
   // if PCRE2 has reached one of its limits.
   absl::StatusOr<std::string> Decode(std::vector<std::string> tokens) const;
 
-  // Returns the bytes of a token that is written in GPT-2's alphabet (byte_alphabet.h), or the
+  // Returns the bytes of a token that is written in GPT-2's alphabet (token_model.h), or the
   // token itself if it is not written in it.
   static std::string BytesOf(const std::string& token);
 

@@ -13,10 +13,10 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/utf8.h"
 #include "worker/data/added_tokens.h"
 #include "worker/data/bpe_model.h"
-#include "worker/data/byte_alphabet.h"
-#include "worker/data/json_part.h"
+#include "worker/data/json_record.h"
 #include "worker/data/token_model.h"
 #include "worker/data/tokenizer_decoder.h"
 #include "worker/data/tokenizer_normalizer.h"
@@ -43,10 +43,6 @@ struct Parts {
   AddedTokens added;
   TokenDecoder decoder;
 };
-
-absl::Span<const uint8_t> SpanOf(absl::string_view text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
 
 class JsonTokenizer final : public Tokenizer {
  public:
@@ -161,7 +157,7 @@ class JsonEncoder final : public Encoder {
   // Bytes that are no UTF-8 belong to no word: each is taken by itself.
   absl::Status EncodePiece(absl::string_view text, bool first) {
     while (!text.empty()) {
-      const size_t valid = FindInvalidUtf8(SpanOf(text));
+      const size_t valid = FindInvalidUtf8(text);
       RETURN_IF_ERROR(EncodeText(text.substr(0, valid), first));
       if (valid == text.size()) break;
       RETURN_IF_ERROR(EncodeByte(static_cast<uint8_t>(text[valid])));

@@ -7,12 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/byte_alphabet.h"
-#include "worker/data/json_part.h"
+#include "compression/base/utf8.h"
+#include "worker/data/json_record.h"
+#include "worker/data/token_model.h"
 #include "worker/data/token_pattern.h"
-#include "worker/data/tokenizer.h"
 #include "worker/data/unicode.h"
 
 namespace atolld {
@@ -25,50 +24,29 @@ bool IsAscii(absl::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
 }
 
-absl::Span<const uint8_t> BytesIn(absl::string_view text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
-
 // Returns `text` without white space at the chosen ends.
 absl::string_view Stripped(absl::string_view text, bool left, bool right) {
   while (left && !text.empty()) {
-    const auto bytes = BytesIn(text);
-    const size_t length = Utf8Length(bytes);
-    if (!IsWhiteSpace(ReadUtf8(bytes.first(length)))) break;
+    const size_t length = Utf8Length(text);
+    if (!IsWhiteSpace(ReadUtf8(text.substr(0, length)))) break;
     text.remove_prefix(length);
   }
   while (right && !text.empty()) {
     size_t last = text.size() - 1;
     while (last > 0 && (text[last] & 0xc0) == 0x80) --last;
-    if (!IsWhiteSpace(ReadUtf8(BytesIn(text).subspan(last)))) break;
+    if (!IsWhiteSpace(ReadUtf8(text.substr(last)))) break;
     text = text.substr(0, last);
   }
   return text;
 }
 
 std::string WithoutMarks(absl::string_view text) {
-  const auto bytes = BytesIn(text);
   std::string out;
-  for (size_t i = 0; i < bytes.size();) {
-    const size_t length = Utf8Length(bytes.subspan(i));
-    if (!IsMark(ReadUtf8(bytes.subspan(i, length)))) absl::StrAppend(&out, text.substr(i, length));
-    i += length;
+  for (size_t i = 0; i < text.size();) {
+    const absl::string_view one = text.substr(i, Utf8Length(text.substr(i)));
+    if (!IsMark(ReadUtf8(one))) absl::StrAppend(&out, one);
+    i += one.size();
   }
-  return out;
-}
-
-absl::StatusOr<std::string> Replaced(const TokenPattern& pattern, absl::string_view text,
-                                     absl::string_view content) {
-  TokenPattern::Scratch scratch(pattern);
-  TokenPattern::Search search(text);
-  std::string out;
-  size_t done = 0;
-  while (pattern.Next(search, scratch)) {
-    absl::StrAppend(&out, text.substr(done, search.first - done), content);
-    done = search.end;
-  }
-  RETURN_IF_ERROR(search.status);
-  absl::StrAppend(&out, text.substr(done));
   return out;
 }
 
@@ -146,7 +124,7 @@ absl::Status TextNormalizer::ReadReplace(const nlohmann::json& json) {
   step.content = TextPart(json, "content");
   if (!text.empty()) {
     step.pattern = TokenPattern::OfText(text);
-    step.one_character = Utf8Length(BytesIn(text)) == text.size() && !step.content.empty();
+    step.one_character = Utf8Length(text) == text.size() && !step.content.empty();
   } else if (!regex.empty()) {
     auto compiled = TokenPattern::OfRegex(regex);
     RETURN_IF_ERROR(Annotate(compiled.status(), "normalizer \"Replace\""));
@@ -184,7 +162,7 @@ absl::Status TextNormalizer::Apply(std::string* text) const {
         *text = WithoutMarks(*text);
         break;
       case Change::kReplace: {
-        ASSIGN_OR_RETURN(*text, Replaced(*step.pattern, *text, step.content));
+        ASSIGN_OR_RETURN(*text, step.pattern->Replace(*text, step.content));
         break;
       }
       case Change::kPrepend:

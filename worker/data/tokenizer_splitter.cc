@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/byte_alphabet.h"
-#include "worker/data/json_part.h"
+#include "worker/data/json_record.h"
+#include "worker/data/token_model.h"
 
 namespace atolld {
 namespace {

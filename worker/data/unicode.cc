@@ -9,8 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
-#include "worker/data/tokenizer.h"
+#include "compression/base/utf8.h"
 
 namespace atolld {
 namespace {
@@ -79,13 +78,11 @@ bool IsWordCharacter(uint32_t character) {
 bool IsMark(uint32_t character) { return (U_MASK(u_charType(Icu(character))) & U_GC_M_MASK) != 0; }
 
 std::string Lowercased(absl::string_view text) {
-  const auto bytes =
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   std::string out;
   out.reserve(text.size());
-  for (size_t i = 0; i < bytes.size();) {
-    const size_t length = Utf8Length(bytes.subspan(i));
-    const uint32_t character = ReadUtf8(bytes.subspan(i, length));
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text.substr(i));
+    const uint32_t character = ReadUtf8(text.substr(i, length));
     if (character == 0x130) {  // the only one whose full mapping is longer (SpecialCasing.txt)
       out += "i\xcc\x87";
     } else {

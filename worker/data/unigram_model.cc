@@ -7,10 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/json_part.h"
-#include "worker/data/tokenizer.h"
+#include "compression/base/utf8.h"
+#include "worker/data/json_record.h"
 
 namespace atolld {
 namespace {
@@ -81,14 +80,12 @@ absl::Status UnigramModel::FindWays(absl::string_view word, std::vector<Way>* wa
     const double sum = score + (*ways)[from].score;
     if (!way.found || sum > way.score) way = {sum, token, from, true};
   };
-  const auto bytes =
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(word.data()), word.size());
   for (size_t from = 0; from < word.size();) {
-    const size_t length = Utf8Length(bytes.subspan(from));
+    const size_t length = Utf8Length(word.substr(from));
     bool single = false;  // a token of this one character
     uint32_t node = 0;
     for (size_t to = from; to < word.size(); ++to) {
-      const auto next = next_.find(uint64_t{node} << 8 | bytes[to]);
+      const auto next = next_.find(uint64_t{node} << 8 | static_cast<uint8_t>(word[to]));
       if (next == next_.end()) break;
       node = next->second;
       const uint32_t token = ends_[node];
@@ -101,7 +98,7 @@ absl::Status UnigramModel::FindWays(absl::string_view word, std::vector<Way>* wa
         return absl::InvalidArgumentError(
             absl::StrFormat("the text holds U+%04X, for which model.vocab has no token, and there "
                             "is no model.unk_id",
-                            ReadUtf8(bytes.subspan(from, length))));
+                            ReadUtf8(word.substr(from, length))));
       }
       consider(from, from + length, unknown_score_, *unknown_);
     }

@@ -6,7 +6,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>

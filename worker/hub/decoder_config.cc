@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <set>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -70,16 +69,10 @@ const std::vector<Architecture>& Architectures() {
   return *all;
 }
 
-const Architecture& ArchitectureOfType(const std::string& model_type) {
+// Returns the architecture with this name in `field`, or Llama's.
+const Architecture& FindArchitecture(const char* Architecture::*field, const std::string& name) {
   for (const Architecture& one : Architectures()) {
-    if (model_type == one.model_type) return one;
-  }
-  return Architectures().front();
-}
-
-const Architecture& ArchitectureOfFamily(const std::string& family) {
-  for (const Architecture& one : Architectures()) {
-    if (family == one.family) return one;
+    if (name == one.*field) return one;
   }
   return Architectures().front();
 }
@@ -187,21 +180,6 @@ absl::Status CheckKeys(const Json& config, const Architecture& architecture) {
   return absl::OkStatus();
 }
 
-absl::Status Take(const Json& config, const std::string& key, uint64_t usual, uint32_t* out) {
-  ASSIGN_OR_RETURN(const uint64_t value, CountIn(config, key, usual));
-  if (value > std::numeric_limits<uint32_t>::max()) {
-    return RefuseKey(key, absl::StrCat(value), "below 2^32");
-  }
-  *out = static_cast<uint32_t>(value);
-  return absl::OkStatus();
-}
-
-// Checks a key that changes what is computed unless it has our value.
-absl::Status MustBeFalse(const Json& config, const std::string& key) {
-  ASSIGN_OR_RETURN(const bool value, FlagIn(config, key, false));
-  return value ? RefuseKey(key, "true", "false") : absl::OkStatus();
-}
-
 absl::Status CheckActivation(const Json& config, const DecoderFamily& family) {
   if (!family.gemma) {
     ASSIGN_OR_RETURN(const std::string activation, TextIn(config, "hidden_act", "silu"));
@@ -222,9 +200,9 @@ absl::Status CheckIsOurs(const Json& config, const Architecture& architecture,
   RETURN_IF_ERROR(CheckKeys(config, architecture));
   for (const char* key :
        {"mlp_bias", "rope_interleaved", "use_bidirectional_attention", "use_mrope"}) {
-    RETURN_IF_ERROR(MustBeFalse(config, key));
+    RETURN_IF_ERROR(MustBe(config, key, false, false));
   }
-  if (!family.may_bias) RETURN_IF_ERROR(MustBeFalse(config, "attention_bias"));
+  if (!family.may_bias) RETURN_IF_ERROR(MustBe(config, "attention_bias", false, false));
   RETURN_IF_ERROR(CheckActivation(config, family));
   ASSIGN_OR_RETURN(const double rotated, NumberIn(config, "partial_rotary_factor", 1));
   if (rotated != 1) return RefuseKey("partial_rotary_factor", absl::StrCat(rotated), "1");
@@ -305,8 +283,8 @@ class RopeReader {
   absl::Status ReadContext(DecoderShape* shape) const {
     const std::string key = "original_max_position_embeddings";
     const Json& place = IsSaid(config_, key) ? config_ : rope_;
-    if (IsSaid(place, key)) return Take(place, key, 0, &shape->rope_context);
-    return Take(config_, "max_position_embeddings", 0, &shape->rope_context);
+    if (IsSaid(place, key)) return ReadCount(place, key, 0, &shape->rope_context);
+    return ReadCount(config_, "max_position_embeddings", 0, &shape->rope_context);
   }
 
   absl::Status ReadLlama3(DecoderShape* shape) const {
@@ -392,9 +370,9 @@ absl::StatusOr<std::vector<bool>> UsualWindows(const Json& config, const Decoder
   std::vector<bool> local(layers, shape.family == "mistral");
   uint32_t every = kGemma2Every, first = kQwenFirst;
   if (shape.family == "gemma3") {
-    RETURN_IF_ERROR(Take(config, "sliding_window_pattern", kGemma3Every, &every));
+    RETURN_IF_ERROR(ReadCount(config, "sliding_window_pattern", kGemma3Every, &every));
   }
-  RETURN_IF_ERROR(Take(config, "max_window_layers", kQwenFirst, &first));
+  RETURN_IF_ERROR(ReadCount(config, "max_window_layers", kQwenFirst, &first));
   for (uint32_t i = 0; i < layers; ++i) {
     if (absl::StartsWith(shape.family, "gemma")) local[i] = every == 0 || (i + 1) % every != 0;
     if (absl::StartsWith(shape.family, "qwen")) local[i] = i >= first;
@@ -407,7 +385,7 @@ absl::StatusOr<std::vector<bool>> ReadPositions(const Json& config, uint32_t lay
   constexpr uint32_t kEvery = 4;
   ASSIGN_OR_RETURN(const std::vector<Json> list, ListIn(config, "no_rope_layers", layers));
   uint32_t every = kEvery;
-  RETURN_IF_ERROR(Take(config, "no_rope_layer_interval", kEvery, &every));
+  RETURN_IF_ERROR(ReadCount(config, "no_rope_layer_interval", kEvery, &every));
   std::vector<bool> positions(layers, true);
   for (uint32_t i = 0; i < layers; ++i) {
     if (list.empty()) {
@@ -442,7 +420,7 @@ absl::Status ReadLayers(const Json& config, const Architecture& architecture, ui
   }
   uint32_t window = 0;
   const bool none = config.contains("sliding_window") && config["sliding_window"].is_null();
-  if (!none) RETURN_IF_ERROR(Take(config, "sliding_window", architecture.window, &window));
+  if (!none) RETURN_IF_ERROR(ReadCount(config, "sliding_window", architecture.window, &window));
   const bool asks =
       std::count(architecture.more.begin(), architecture.more.end(), "use_sliding_window") > 0;
   ASSIGN_OR_RETURN(const bool used, FlagIn(config, "use_sliding_window", !asks));
@@ -482,7 +460,7 @@ absl::Status ReadLayers(const Json& config, const Architecture& architecture, ui
 absl::Status ReadGemma(const Json& config, const DecoderFamily& family, DecoderShape* shape) {
   if (!family.gemma) return absl::OkStatus();
   constexpr uint32_t kScalar = 256;
-  RETURN_IF_ERROR(Take(config, "query_pre_attn_scalar", kScalar, &shape->query_scalar));
+  RETURN_IF_ERROR(ReadCount(config, "query_pre_attn_scalar", kScalar, &shape->query_scalar));
   if (shape->query_scalar == 0) return RefuseKey("query_pre_attn_scalar", "0", "above 0");
   if (!family.caps) return absl::OkStatus();
   // null takes a cap away; a key that is not there leaves it as it was published.
@@ -499,17 +477,18 @@ absl::Status ReadSizes(const Json& config, const Architecture& usual, v1::ModelS
                        DecoderShape* shape) {
   uint32_t layers = 0, heads = 0, kv_heads = 0, head = 0, width = 0, hidden = 0, context = 0,
            vocabulary = 0;
-  RETURN_IF_ERROR(Take(config, "num_hidden_layers", usual.layers, &layers));
-  RETURN_IF_ERROR(Take(config, "num_attention_heads", usual.heads, &heads));
+  RETURN_IF_ERROR(ReadCount(config, "num_hidden_layers", usual.layers, &layers));
+  RETURN_IF_ERROR(ReadCount(config, "num_attention_heads", usual.heads, &heads));
   const bool said = config.contains("num_key_value_heads") || usual.kv_heads == 0;
-  RETURN_IF_ERROR(Take(config, "num_key_value_heads", said ? heads : usual.kv_heads, &kv_heads));
-  RETURN_IF_ERROR(Take(config, "hidden_size", usual.width, &width));
-  RETURN_IF_ERROR(Take(config, "intermediate_size", usual.hidden, &hidden));
-  RETURN_IF_ERROR(Take(config, "max_position_embeddings", usual.context, &context));
-  RETURN_IF_ERROR(Take(config, "vocab_size", usual.vocabulary, &vocabulary));
+  RETURN_IF_ERROR(
+      ReadCount(config, "num_key_value_heads", said ? heads : usual.kv_heads, &kv_heads));
+  RETURN_IF_ERROR(ReadCount(config, "hidden_size", usual.width, &width));
+  RETURN_IF_ERROR(ReadCount(config, "intermediate_size", usual.hidden, &hidden));
+  RETURN_IF_ERROR(ReadCount(config, "max_position_embeddings", usual.context, &context));
+  RETURN_IF_ERROR(ReadCount(config, "vocab_size", usual.vocabulary, &vocabulary));
   const uint32_t even = heads == 0 ? 0 : width / heads;
   const bool own = !config.contains("head_dim") && usual.head_width != 0;
-  RETURN_IF_ERROR(Take(config, "head_dim", own ? usual.head_width : even, &head));
+  RETURN_IF_ERROR(ReadCount(config, "head_dim", own ? usual.head_width : even, &head));
   if (head != even) shape->head_width = head;
   if (head == 0 && even != 0) return RefuseKey("head_dim", "0", "above 0");
   if (layers > kMaxLayers) {
@@ -532,6 +511,21 @@ absl::Status RefuseKey(absl::string_view key, absl::string_view found, absl::str
       absl::StrCat(key, " is ", absl::CEscape(found), "; what is read is ", known));
 }
 
+absl::Status ReadCount(const Json& config, const std::string& key, uint64_t usual, uint32_t* out) {
+  ASSIGN_OR_RETURN(const uint64_t value, CountIn(config, key, usual));
+  if (value > std::numeric_limits<uint32_t>::max()) {
+    return RefuseKey(key, absl::StrCat(value), "below 2^32");
+  }
+  *out = static_cast<uint32_t>(value);
+  return absl::OkStatus();
+}
+
+absl::Status MustBe(const Json& config, const std::string& key, bool expected, bool usual) {
+  ASSIGN_OR_RETURN(const bool value, FlagIn(config, key, usual));
+  if (value == expected) return absl::OkStatus();
+  return RefuseKey(key, value ? "true" : "false", expected ? "true" : "false");
+}
+
 std::vector<std::string> DecoderModelTypes() {
   std::vector<std::string> types;
   for (const Architecture& one : Architectures()) types.emplace_back(one.model_type);
@@ -540,7 +534,7 @@ std::vector<std::string> DecoderModelTypes() {
 
 absl::StatusOr<v1::ModelSpec> ParseDecoderConfig(const Json& config) {
   ASSIGN_OR_RETURN(const std::string type, TextIn(config, "model_type", ""));
-  const Architecture& architecture = ArchitectureOfType(type);
+  const Architecture& architecture = FindArchitecture(&Architecture::model_type, type);
   DecoderShape shape;
   shape.family = architecture.family;
   const DecoderFamily& family = *FindDecoderFamily(shape.family);
@@ -616,7 +610,7 @@ void AddGemma(const DecoderShape& shape, uint64_t head, Out* config) {
 Out FormatDecoderConfig(const v1::ModelSpec& model) {
   const DecoderShape shape = DecoderShapeOf(model);
   const DecoderFamily& family = *FindDecoderFamily(shape.family);
-  const Architecture& architecture = ArchitectureOfFamily(shape.family);
+  const Architecture& architecture = FindArchitecture(&Architecture::family, shape.family);
   const uint64_t head =
       HeadWidth(shape, {model.width(), model.heads(), model.kv_heads(), model.hidden()});
   Out config = {{"architectures", {architecture.name}},

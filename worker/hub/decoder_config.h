@@ -29,4 +29,13 @@ nlohmann::ordered_json FormatDecoderConfig(const v1::ModelSpec& model);
 // Returns the INVALID_ARGUMENT error "KEY is FOUND; what is read is KNOWN".
 absl::Status RefuseKey(absl::string_view key, absl::string_view found, absl::string_view known);
 
+// Sets `out` to the count under `key`, or to `usual` if it is missing or null. Fails with
+// INVALID_ARGUMENT if it is not below 2^32.
+absl::Status ReadCount(const nlohmann::json& config, const std::string& key, uint64_t usual,
+                       uint32_t* out);
+
+// Checks a key that changes what is computed unless it has our value.
+absl::Status MustBe(const nlohmann::json& config, const std::string& key, bool expected,
+                    bool usual);
+
 }  // namespace atolld

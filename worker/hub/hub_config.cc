@@ -26,51 +26,32 @@ namespace {
 
 using Json = nlohmann::json;
 
-absl::Status Take32(const Json& config, const std::string& key, uint64_t usual, uint32_t* out) {
-  ASSIGN_OR_RETURN(const uint64_t value, CountIn(config, key, usual));
-  if (value > std::numeric_limits<uint32_t>::max()) {
-    return RefuseKey(key, absl::StrCat(value), "below 2^32");
-  }
-  *out = static_cast<uint32_t>(value);
-  return absl::OkStatus();
-}
-
-// Checks a key that changes what is computed unless it has our value.
-absl::Status MustBe(const Json& config, const std::string& key, bool expected, bool usual) {
-  ASSIGN_OR_RETURN(const bool value, FlagIn(config, key, usual));
-  if (value == expected) return absl::OkStatus();
-  return RefuseKey(key, value ? "true" : "false", expected ? "true" : "false");
-}
-
-struct Shape {
-  uint32_t layers = 0, heads = 0, width = 0, context = 0, vocabulary = 0, hidden = 0;
-};
-
-void SetShape(const Shape& shape, v1::ModelSpec* model) {
-  model->set_layers(shape.layers);
-  model->set_heads(shape.heads);
-  model->set_width(shape.width);
-  model->set_context(shape.context);
-  model->set_vocabulary(shape.vocabulary);
-}
-
 absl::StatusOr<v1::ModelSpec> ParseGpt2(const Json& config) {
   v1::ModelSpec model;
-  Shape shape;
-  RETURN_IF_ERROR(Take32(config, "n_layer", 12, &shape.layers));
-  RETURN_IF_ERROR(Take32(config, "n_head", 12, &shape.heads));
-  RETURN_IF_ERROR(Take32(config, "n_embd", 768, &shape.width));
-  RETURN_IF_ERROR(Take32(config, "n_positions", 1024, &shape.context));
-  RETURN_IF_ERROR(Take32(config, "vocab_size", 50257, &shape.vocabulary));
-  RETURN_IF_ERROR(Take32(config, "n_inner", uint64_t{4} * shape.width, &shape.hidden));
+  const struct {
+    const char* key;
+    uint32_t usual;
+    void (v1::ModelSpec::*set)(uint32_t);
+  } sizes[] = {{"n_layer", 12, &v1::ModelSpec::set_layers},
+               {"n_head", 12, &v1::ModelSpec::set_heads},
+               {"n_embd", 768, &v1::ModelSpec::set_width},
+               {"n_positions", 1024, &v1::ModelSpec::set_context},
+               {"vocab_size", 50257, &v1::ModelSpec::set_vocabulary}};
+  for (const auto& [key, usual, set] : sizes) {
+    uint32_t size = 0;
+    RETURN_IF_ERROR(ReadCount(config, key, usual, &size));
+    (model.*set)(size);
+  }
+  const uint64_t usual_hidden = uint64_t{4} * model.width();
+  uint32_t hidden = 0;
+  RETURN_IF_ERROR(ReadCount(config, "n_inner", usual_hidden, &hidden));
   RETURN_IF_ERROR(MustBe(config, "scale_attn_weights", true, true));
   RETURN_IF_ERROR(MustBe(config, "scale_attn_by_inverse_layer_idx", false, false));
   RETURN_IF_ERROR(MustBe(config, "add_cross_attention", false, false));
-  SetShape(shape, &model);
   ASSIGN_OR_RETURN(const std::string gelu, TextIn(config, "activation_function", "gelu_new"));
   ASSIGN_OR_RETURN(const double epsilon, NumberIn(config, "layer_norm_epsilon", 1e-5));
   ASSIGN_OR_RETURN(const bool tied, FlagIn(config, "tie_word_embeddings", true));
-  if (gelu == "gelu" && tied && epsilon == 1e-5 && shape.hidden == uint64_t{4} * shape.width) {
+  if (gelu == "gelu" && tied && epsilon == 1e-5 && hidden == usual_hidden) {
     model.set_kind("gpt");
     return model;
   }
@@ -78,8 +59,8 @@ absl::StatusOr<v1::ModelSpec> ParseGpt2(const Json& config) {
     return RefuseKey("activation_function", gelu, "gelu_new");
   }
   model.set_kind("gpt2");
-  model.set_kv_heads(shape.heads);
-  model.set_hidden(shape.hidden);
+  model.set_kv_heads(model.heads());
+  model.set_hidden(hidden);
   model.set_norm_epsilon(epsilon);
   model.set_untied(!tied);
   return model;

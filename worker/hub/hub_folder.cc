@@ -481,10 +481,7 @@ absl::Status WriteAdapterFolder(const std::string& folder, const v1::ModelSpec& 
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   RETURN_IF_ERROR(WriteTensors(absl::StrCat(folder, "/adapter_model.safetensors"), dtype, tensors));
-  const std::string text = config.dump(2) + "\n";
-  const absl::Span<const uint8_t> parts[] = {
-      AsBytes(absl::MakeConstSpan(text.data(), text.size()))};
-  return WriteFileDurably(absl::StrCat(folder, "/adapter_config.json"), parts);
+  return WriteText(absl::StrCat(folder, "/adapter_config.json"), config.dump(2) + "\n");
 }
 
 }  // namespace atolld

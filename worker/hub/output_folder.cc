@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
 
 namespace atolld {
@@ -115,8 +116,7 @@ absl::Status CheckOutputFolder(const std::string& output, const std::vector<std:
   const std::vector<std::string> names = ModelFilesIn(output);
   for (const std::string& input : inputs) {
     if (input.empty()) continue;
-    const absl::Status apart = CheckInput(output, names, input);
-    if (!apart.ok()) return apart;
+    RETURN_IF_ERROR(CheckInput(output, names, input));
   }
   if (names.empty() || force) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat(output, " holds a model already (",
@@ -140,8 +140,7 @@ absl::StatusOr<OutputFolder> OutputFolder::Make(const std::string& output, uint6
   const bool made = !fs::exists(output, error);
   OutputFolder folder(output, made);
   fs::remove_all(folder.place_, error);  // of one that was killed
-  const absl::Status room = CheckRoom(output, bytes);
-  if (!room.ok()) return room;
+  RETURN_IF_ERROR(CheckRoom(output, bytes));
   fs::create_directories(folder.place_, error);
   if (error) return Failed(error, output, "cannot be written to");
   return folder;

@@ -17,7 +17,6 @@
 #include "worker/hub/safetensors.h"
 #include "worker/kernels/fused.h"
 #include "worker/model/layers.h"
-#include "worker/model/rotary.h"
 #include "worker/model/torch_edge.h"
 
 namespace atolld {

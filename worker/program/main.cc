@@ -13,7 +13,6 @@
 #include "compression/base/names.h"
 #include "compression/base/terminal.h"
 #include "worker/base/file_io.h"
-#include "worker/base/flags.h"
 #include "worker/program/commands.h"
 #include "worker/training/math_library.h"
 

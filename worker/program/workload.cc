@@ -1,14 +1,20 @@
 #include "worker/program/workload.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "worker/data/arrays.h"
 #include "worker/data/training_data.h"
-#include "worker/torchscript/array_corpus.h"
 #include "worker/torchscript/torchscript_trainer.h"
 #include "worker/training/token_corpus.h"
 
@@ -20,7 +26,7 @@ class OwnTokens {
  public:
   explicit OwnTokens(const v1::RunSpec& spec) : spec_(spec) {}
 
-  absl::StatusOr<std::shared_ptr<const TokenCorpus>> OpenParty(const std::string& places) {
+  absl::StatusOr<std::shared_ptr<const Corpus>> OpenParty(const std::string& places) {
     TrainingData::Own own;
     own.tokenizer = tokenizer_;
     own.validation_fraction = spec_.data().validation_fraction();
@@ -81,33 +87,44 @@ void CountOwn(Workload* load) {
   load->own_validation_tokens = corpus.validation_tokens();
 }
 
+// Opens private data: that of the parties, or of this peer alone, and the common set if it has one.
+absl::StatusOr<Workload> OpenPrivate(
+    const v1::Configure& configure, const PartyData::OpenOne& open,
+    const PartyData::OpenOne& open_common,
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<Trainer>>(std::shared_ptr<const Corpus>)>
+        make_trainer) {
+  Workload load;
+  std::shared_ptr<const Corpus> first;
+  if (configure.parties() > 0) {
+    ASSIGN_OR_RETURN(load.parties, PartyData::Make(configure, open));
+    ASSIGN_OR_RETURN(first, load.parties->Open(1));
+  } else {
+    ASSIGN_OR_RETURN(first, open(configure.data_path()));
+  }
+  ASSIGN_OR_RETURN(load.trainer, make_trainer(std::move(first)));
+  if (!configure.validation_path().empty()) {
+    ASSIGN_OR_RETURN(load.common, open_common(configure.validation_path()));
+  }
+  CountOwn(&load);
+  return load;
+}
+
 absl::StatusOr<Workload> OpenOwnTokens(const v1::Configure& configure,
                                        const std::vector<std::string>& devices) {
-  const v1::RunSpec& spec = configure.spec();
-  const auto own = std::make_shared<OwnTokens>(spec);
-  Workload load;
-  std::shared_ptr<const TokenCorpus> first;
-  if (configure.parties() > 0) {
-    ASSIGN_OR_RETURN(
-        load.parties,
-        PartyData::Make(
-            configure,
-            [own](const std::string& places) -> absl::StatusOr<std::shared_ptr<const Corpus>> {
-              return own->OpenParty(places);
-            }));
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Corpus> one, load.parties->Open(1));
-    first = std::static_pointer_cast<const TokenCorpus>(one);
-  } else {
-    ASSIGN_OR_RETURN(first, own->OpenParty(configure.data_path()));
-  }
-  ASSIGN_OR_RETURN(load.trainer, Trainer::Make(spec, first, devices));
+  const auto own = std::make_shared<OwnTokens>(configure.spec());
+  ASSIGN_OR_RETURN(
+      Workload load,
+      OpenPrivate(
+          configure, [own](const std::string& places) { return own->OpenParty(places); },
+          [own](const std::string& path) { return own->OpenCommon(path); },
+          [&](std::shared_ptr<const Corpus> first) {
+            return Trainer::Make(configure.spec(),
+                                 std::static_pointer_cast<const TokenCorpus>(std::move(first)),
+                                 devices);
+          }));
   load.device = absl::StrJoin(devices, ",");
-  if (!configure.validation_path().empty()) {
-    ASSIGN_OR_RETURN(load.common, own->OpenCommon(configure.validation_path()));
-  }
   load.tokenizer = own->tokenizer();
   load.notes = own->notes();
-  CountOwn(&load);
   return load;
 }
 
@@ -154,28 +171,17 @@ absl::StatusOr<std::shared_ptr<const ArrayCorpus>> OpenRows(const v1::RunSpec& s
 
 absl::StatusOr<Workload> OpenOwnArrays(const v1::Configure& configure) {
   const v1::RunSpec& spec = configure.spec();
-  Workload load;
-  std::shared_ptr<const ArrayCorpus> first;
-  if (configure.parties() > 0) {
-    ASSIGN_OR_RETURN(
-        load.parties,
-        PartyData::Make(
-            configure,
-            [spec](const std::string& places) -> absl::StatusOr<std::shared_ptr<const Corpus>> {
-              return OpenRows(spec, places, ArrayCorpus::Use::kRun);
-            }));
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Corpus> one, load.parties->Open(1));
-    first = std::static_pointer_cast<const ArrayCorpus>(one);
-  } else {
-    ASSIGN_OR_RETURN(first, OpenRows(spec, configure.data_path(), ArrayCorpus::Use::kRun));
-  }
-  ASSIGN_OR_RETURN(load.trainer, MakeTorchScriptTrainer(spec, std::move(first)));
+  const auto open = [spec](ArrayCorpus::Use use) -> PartyData::OpenOne {
+    return [spec, use](const std::string& places) { return OpenRows(spec, places, use); };
+  };
+  ASSIGN_OR_RETURN(
+      Workload load,
+      OpenPrivate(configure, open(ArrayCorpus::Use::kRun), open(ArrayCorpus::Use::kCommon),
+                  [&](std::shared_ptr<const Corpus> first) {
+                    return MakeTorchScriptTrainer(
+                        spec, std::static_pointer_cast<const ArrayCorpus>(std::move(first)));
+                  }));
   load.device = "cpu";
-  if (!configure.validation_path().empty()) {
-    ASSIGN_OR_RETURN(load.common,
-                     OpenRows(spec, configure.validation_path(), ArrayCorpus::Use::kCommon));
-  }
-  CountOwn(&load);
   return load;
 }
 
@@ -214,6 +220,89 @@ absl::StatusOr<Workload> OpenWorkload(const v1::Configure& configure,
   }
   return spec.data().private_() ? OpenOwnTokens(configure, devices)
                                 : OpenTokens(configure, devices);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr size_t kOpenAtOnce = 256;
+
+}  // namespace
+
+PartyData::PartyData(const v1::Configure& configure, OpenOne open)
+    : parties_(configure.parties()),
+      first_(std::max(1u, configure.first_party())),
+      open_(std::move(open)) {}
+
+absl::StatusOr<std::unique_ptr<PartyData>> PartyData::Make(const v1::Configure& configure,
+                                                           OpenOne open) {
+  std::unique_ptr<PartyData> data(new PartyData(configure, std::move(open)));
+  RETURN_IF_ERROR(data->List(configure.data_path()));
+  const uint64_t last = uint64_t{data->first_} + data->parties_ - 1;
+  if (last > data->found()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: ", configure.data_path(), " holds ",
+                     Counted(data->found(), "party", "parties"), "; this peer is to have ",
+                     data->parties_, " from ", data->first_, " on, so there must be ", last));
+  }
+  for (uint32_t party = 1; party <= data->parties_; ++party) {
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Corpus> corpus, data->Open(party));
+    data->samples_ += corpus->samples();
+    data->train_tokens_ += corpus->train_tokens();
+    data->validation_tokens_ += corpus->validation_tokens();
+  }
+  return data;
+}
+
+absl::Status PartyData::List(const std::string& data_path) {
+  std::vector<std::string> folders;
+  for (const absl::string_view line : absl::StrSplit(data_path, '\n')) {
+    if (absl::StartsWith(line, "tokenizer ")) {
+      absl::StrAppend(&tokenizer_, line, "\n");
+    } else {
+      folders.emplace_back(line);
+    }
+  }
+  if (folders.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data: the parties' data is one folder, and [data] names ", folders.size(), " sources"));
+  }
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folders[0], error)) {
+    if (!absl::StartsWith(entry.path().filename().string(), ".")) {
+      paths_.push_back(entry.path().string());
+    }
+  }
+  if (error) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data: ", folders[0],
+        " must be a folder with a file or a folder for each party: ", error.message()));
+  }
+  std::sort(paths_.begin(), paths_.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Corpus>> PartyData::Open(uint32_t party) {
+  if (party < 1 || party > parties_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("party ", party, " is not here; this worker has 1 to ", parties_));
+  }
+  const auto found = opened_.find(party);
+  if (found != opened_.end()) {
+    found->second.used = ++turns_;
+    return found->second.corpus;
+  }
+  absl::StatusOr<std::shared_ptr<const Corpus>> corpus =
+      open_(absl::StrCat(tokenizer_, paths_[NumberOf(party) - 1]));
+  RETURN_IF_ERROR(Annotate(corpus.status(), absl::StrCat("party ", NumberOf(party))));
+  if (opened_.size() >= kOpenAtOnce) {
+    opened_.erase(std::min_element(
+        opened_.begin(), opened_.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+  }
+  opened_[party] = {*corpus, ++turns_};
+  return corpus;
 }
 
 }  // namespace atolld

@@ -358,14 +358,6 @@ class TorchScriptTrainer final : public Trainer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(const v1::RunSpec& spec,
-                                                                const Arrays& arrays) {
-  // Not the trainer's to delete.
-  const std::shared_ptr<const Arrays> borrowed(std::shared_ptr<const Arrays>(), &arrays);
-  ASSIGN_OR_RETURN(std::shared_ptr<const ArrayCorpus> corpus, ArrayCorpus::Make(spec, borrowed));
-  return MakeTorchScriptTrainer(spec, std::move(corpus));
-}
-
 absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(
     const v1::RunSpec& spec, std::shared_ptr<const ArrayCorpus> corpus) {
   RETURN_IF_ERROR(GradientTerms::Check(spec.inner()));

@@ -5,6 +5,7 @@
 // throw libtorch's exceptions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,7 +26,7 @@ class InnerOptimizer {
  public:
   virtual ~InnerOptimizer() = default;
 
-  // Makes the optimiser that the spec names: "adamw" as in worker/training/adamw.h, with weight
+  // Makes the optimiser that the spec names: "adamw" as in AdamWStep below, with weight
   // decay only for tensors of two or more dimensions; "muon" as described below; or "sgd", which
   // only computes theta -= rate * gradient. All of them first scale the gradient down to the global
   // L2 norm `gradient_clip` (0 switches this off). `device` is libtorch's name of the device. Fails
@@ -77,5 +78,33 @@ bool IsMuons(const v1::Tensor& tensor);
 // Returns approximately the matrix U V^T of `matrix` = U S V^T; its singular values lie between 0.7
 // and 1.2.
 at::Tensor Orthogonalised(const at::Tensor& matrix);
+
+// -----------------------------------------------------------------------------------------------
+
+// AdamW over ranges of the flat parameter vector (Loshchilov and Hutter, arXiv:1711.05101). As in
+// torch.optim.AdamW, epsilon is 1e-8 and the moments are bias-corrected.
+//
+// On a CPU a step is one fused pass over four arrays, bound by their memory traffic; on other
+// devices it uses libtorch's operations. Used by one thread at a time; a pass is spread over
+// libtorch's threads. May throw libtorch's exceptions.
+
+// The factors of one step, the same for every value of a range.
+struct AdamWStep {
+  // `steps` is the number of the optimiser's steps, including this one. `clip` is a factor by which
+  // the gradient is multiplied. `decayed` is true if weight decay applies to the range.
+  AdamWStep(const v1::InnerSpec& inner, double learning_rate, uint64_t steps, float clip,
+            bool decayed);
+  float clip, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_correction, keep;
+};
+
+// Updates the values [begin, end) of `parameters` and of the moments `first` and `second`. All four
+// tensors are flat fp32 vectors on one device.
+void UpdateRange(const AdamWStep& step, int64_t begin, int64_t end, const at::Tensor& parameters,
+                 const at::Tensor& gradient, const at::Tensor& first, const at::Tensor& second);
+
+// Does the same as UpdateRange with libtorch's operations, on any device.
+void UpdateRangeByTensors(const AdamWStep& step, int64_t begin, int64_t end,
+                          const at::Tensor& parameters, const at::Tensor& gradient,
+                          const at::Tensor& first, const at::Tensor& second);
 
 }  // namespace atolld

@@ -17,7 +17,6 @@
 #include "membership/history/header.h"
 #include "membership/history/lineage.h"
 #include "membership/history/state_buffers.h"
-#include "optimizer/outer_rule.h"
 
 namespace atolld {
 namespace {

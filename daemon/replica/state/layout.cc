@@ -1,6 +1,7 @@
 #include "daemon/replica/state/layout.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -68,12 +69,6 @@ std::string RunFilePath(const std::string& dir, const v1::RunFile& file) {
   return absl::StrCat(dir, "/", kRunFilesFolder, "/", file.role(), "/", file.name());
 }
 
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 absl::StatusOr<std::vector<uint64_t>> ListPayloads(Files& files, const std::string& dir) {
   return ListVersions(files, LogDirectory(dir), kPayloadSuffix);
 }
@@ -130,6 +125,17 @@ absl::Status SetLogAside(Files& files, const std::string& dir) {
   }
   if (files.Exists(HeadersPath(dir))) RETURN_IF_ERROR(SetAside(files, HeadersPath(dir)));
   return files.SyncDirectory(LogDirectory(dir));
+}
+
+// -----------------------------------------------------------------------------------------------
+
+absl::StatusOr<Footprint> FootprintOf(Files& files, const std::string& dir) {
+  Footprint footprint;
+  ASSIGN_OR_RETURN(footprint.snapshots, ListSnapshots(files, dir));
+  ASSIGN_OR_RETURN(footprint.payloads, ListPayloads(files, dir));
+  const absl::StatusOr<std::unique_ptr<ReadableFile>> headers = files.OpenToRead(HeadersPath(dir));
+  if (headers.ok()) footprint.header_bytes = (*headers)->size();
+  return footprint;
 }
 
 }  // namespace atolld

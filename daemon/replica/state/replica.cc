@@ -1,6 +1,5 @@
 #include "daemon/replica/state/replica.h"
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/record.h"
+#include "daemon/replica/state/replay.h"
 #include "daemon/replica/state/retention_pass.h"
 #include "daemon/replica/state/state_digest.h"
 #include "daemon/replica/state/state_memory.h"
@@ -300,9 +300,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Files& files, const std
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Open(Files& files, const std::string& dir,
                                                        const PlaceTheta& place_theta) {
-  v1::Genesis genesis;
-  RETURN_IF_ERROR(ReadMessageFile(files, GenesisPath(dir), &genesis));
-  RETURN_IF_ERROR(AsDataLoss(CheckGenesis(genesis), GenesisPath(dir)));
+  ASSIGN_OR_RETURN(v1::Genesis genesis, ReadGenesis(files, dir));
   ASSIGN_OR_RETURN(const absl::Span<float> theta, place_theta(genesis.manifest().elements()));
   CHECK(theta.size() == genesis.manifest().elements());
   auto state = std::make_unique<State>(files, dir, std::move(genesis), theta);

@@ -195,12 +195,8 @@ absl::Status RetentionPass::OpenSnapshots(absl::Status* fault) {
   std::vector<uint64_t> versions;
   for (const auto& [version, bytes] : stored_.snapshots) versions.push_back(version);
   for (const uint64_t version : versions) {
-    const std::string path = SnapshotPath(dir_, version);
-    absl::StatusOr<std::unique_ptr<SnapshotReader>> reader = SnapshotReader::Open(files_, path);
-    if (reader.ok() && (*reader)->info().version() != version) {
-      reader = absl::DataLossError(
-          absl::StrCat(path, ": it holds version ", (*reader)->info().version()));
-    }
+    absl::StatusOr<std::unique_ptr<SnapshotReader>> reader =
+        SnapshotReader::OpenVersion(files_, dir_, version);
     if (reader.ok()) {
       newest_ = *std::move(reader);
       continue;

@@ -9,7 +9,6 @@
 #include "daemon/replica/state/record.h"
 #include "daemon/replica/state/snapshot.h"
 #include "daemon/replica/state/snapshot_build.h"
-#include "daemon/replica/state/steadily.h"
 #include "daemon/replica/state/update_log.h"
 
 namespace atolld {

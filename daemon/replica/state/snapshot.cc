@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -117,6 +116,15 @@ absl::StatusOr<std::unique_ptr<SnapshotReader>> SnapshotReader::Open(Files& file
                                             ": the file ends here, it should at ", end));
   }
   return reader;
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotReader>> SnapshotReader::OpenVersion(Files& files,
+                                                                            const std::string& dir,
+                                                                            uint64_t version) {
+  const std::string path = SnapshotPath(dir, version);
+  ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> reader, Open(files, path));
+  if (reader->info().version() == version) return reader;
+  return absl::DataLossError(absl::StrCat(path, ": it holds version ", reader->info().version()));
 }
 
 absl::Status SnapshotReader::ReadBlock(uint64_t block, absl::Span<uint8_t> out) const {

@@ -58,6 +58,12 @@ class SnapshotReader {
   // is not a snapshot or its parts do not fit together; the message names the file and the offset.
   static absl::StatusOr<std::unique_ptr<SnapshotReader>> Open(Files& files,
                                                               const std::string& path);
+  // Opens the snapshot of `version` of the replica under `dir`. Fails like Open, and with DATA_LOSS
+  // if the file holds another version.
+  static absl::StatusOr<std::unique_ptr<SnapshotReader>> OpenVersion(Files& files,
+                                                                     const std::string& dir,
+                                                                     uint64_t version);
+
   // Like Open, but also opens a file that ends early or has corrupt blocks. Its sound blocks can be
   // read.
   static absl::StatusOr<std::unique_ptr<SnapshotReader>> OpenPartial(Files& files,

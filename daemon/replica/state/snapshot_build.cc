@@ -295,11 +295,7 @@ absl::StatusOr<std::unique_ptr<SnapshotReader>> FindSnapshot(Files& files, const
   for (auto it = versions.rbegin(); it != versions.rend(); ++it) {
     if (*it > version) continue;
     absl::StatusOr<std::unique_ptr<SnapshotReader>> reader =
-        SnapshotReader::Open(files, SnapshotPath(dir, *it));
-    if (reader.ok() && (*reader)->info().version() != *it) {
-      reader = absl::DataLossError(
-          absl::StrCat(SnapshotPath(dir, *it), ": it holds version ", (*reader)->info().version()));
-    }
+        SnapshotReader::OpenVersion(files, dir, *it);
     if (reader.ok()) return reader;
     if (absl::IsNotFound(why)) why = reader.status();
   }

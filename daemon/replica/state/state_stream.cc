@@ -4,8 +4,9 @@
 
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
+#include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/snapshot.h"
-#include "daemon/replica/state/steadily.h"
+#include "daemon/replica/state/state_digest.h"
 #include "daemon/replica/state/verify.h"
 
 namespace atolld {

@@ -13,7 +13,6 @@
 #include "daemon/replica/state/replay.h"
 #include "daemon/replica/state/snapshot.h"
 #include "daemon/replica/state/snapshot_build.h"
-#include "daemon/replica/state/steadily.h"
 #include "daemon/replica/state/update_log.h"
 #include "membership/history/header.h"
 
@@ -50,11 +49,8 @@ class Verification {
       return absl::DataLossError(absl::StrCat(SnapshotsDirectory(dir_), ": no snapshot is left"));
     }
     base_version_ = snapshots_.front();
-    const std::string path = SnapshotPath(dir_, base_version_);
-    ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> base, SnapshotReader::Open(files_, path));
-    if (base->info().version() != base_version_) {
-      return absl::DataLossError(absl::StrCat(path, ": it holds version ", base->info().version()));
-    }
+    ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> base,
+                     SnapshotReader::OpenVersion(files_, dir_, base_version_));
     ASSIGN_OR_RETURN(replay_, LogReplay::Open(files_, dir_, std::move(base)));
     return absl::OkStatus();
   }
@@ -157,8 +153,7 @@ absl::StatusOr<MaterializedSnapshot> Materialize(Files& files, const std::string
 
 // Returns the version to which the log leads from `version`, by headers and payloads that are both
 // here.
-absl::StatusOr<uint64_t> LeadsTo(const LogReader& log, const std::vector<uint64_t>& payloads,
-                                 uint64_t version) {
+uint64_t LeadsTo(const LogReader& log, const std::vector<uint64_t>& payloads, uint64_t version) {
   uint64_t last = version;
   for (const uint64_t payload : payloads) {
     const bool header =
@@ -193,17 +188,13 @@ absl::StatusOr<std::optional<SnapshotFile>> Describe(Files& files, const std::st
   RETURN_IF_ERROR(bytes.status());
   file.bytes = (*bytes)->size();
   const absl::StatusOr<std::unique_ptr<SnapshotReader>> reader =
-      SnapshotReader::Open(files, file.path);
+      SnapshotReader::OpenVersion(files, dir, version);
   if (absl::IsNotFound(reader.status())) return std::nullopt;
   file.status = reader.status();
-  if (reader.ok() && (*reader)->info().version() != version) {
-    file.status = absl::DataLossError(
-        absl::StrCat(file.path, ": it holds version ", (*reader)->info().version()));
-  }
   if (!file.status.ok()) return file;
   ASSIGN_OR_RETURN(file.state_digest, DigestFromBytes((*reader)->info().state_digest()));
   ASSIGN_OR_RETURN(file.chain, AskChain(log, (*reader)->info()));
-  ASSIGN_OR_RETURN(file.leads_to, LeadsTo(log, payloads, version));
+  file.leads_to = LeadsTo(log, payloads, version);
   return file;
 }
 

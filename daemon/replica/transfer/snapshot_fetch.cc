@@ -4,7 +4,6 @@
 // sends which block. One snapshot is fetched at a time: the first one that a donor describes and
 // the owner confirms; all other donors are then asked for its blocks. Download is the file into
 // which the blocks are written.
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>

@@ -1,12 +1,11 @@
 // Would break: a volunteer's cap is kept on average and exceeded for seconds, or a debt is
 // forgotten.
-#include "daemon/transport/cap_bucket.h"
-
 #include <deque>
 #include <random>
 #include <string>
 #include <utility>
 
+#include "daemon/transport/line_relay.h"
 #include "gtest/gtest.h"
 
 namespace atolld {

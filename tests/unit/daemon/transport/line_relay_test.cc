@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "daemon/env/posix_executor.h"
-#include "daemon/transport/cap_bucket.h"
 #include "daemon/transport/grpc_transport.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/transport/transport_contract.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/utf8.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/data/token_source.h"
 #include "worker/data/tokenizer_file.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "compression/base/utf8.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/data/recurrence.h"
 #include "worker/data/text_files.h"
@@ -40,11 +41,6 @@ absl::StatusOr<std::unique_ptr<TokenSource>> Open(const std::string& path, doubl
   TokenSource::Options options;
   options.validation_fraction = fraction;
   return TokenSource::Open(path, options);
-}
-
-size_t Invalid(const std::string& text) {
-  return FindInvalidUtf8(
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
 }
 
 // Broken: peers would train and validate on different parts of the same file.
@@ -122,15 +118,15 @@ TEST(TokenSourceTest, NamesWhatIsWrong) {
 
 // Broken: text that is no text would be trained on, or good text refused.
 TEST(TokenSourceTest, Utf8IsCheckedStrictly) {
-  EXPECT_EQ(Invalid("plain ascii, longer than a word"), 31u);
-  EXPECT_EQ(Invalid("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8f\x9d"), 11u);
-  EXPECT_EQ(Invalid("\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf"), 10u);
-  EXPECT_EQ(Invalid("ab\xc0\x80"), 2u);        // overlong
-  EXPECT_EQ(Invalid("ab\xe0\x9f\xbf"), 2u);    // overlong
-  EXPECT_EQ(Invalid("\xed\xa0\x80"), 0u);      // surrogate
-  EXPECT_EQ(Invalid("\xf4\x90\x80\x80"), 0u);  // above U+10FFFF
-  EXPECT_EQ(Invalid("12345678\x80"), 8u);      // continuation without a lead
-  EXPECT_EQ(Invalid("1234567\xe2\x82"), 7u);   // cut short
+  EXPECT_EQ(FindInvalidUtf8("plain ascii, longer than a word"), 31u);
+  EXPECT_EQ(FindInvalidUtf8("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8f\x9d"), 11u);
+  EXPECT_EQ(FindInvalidUtf8("\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf"), 10u);
+  EXPECT_EQ(FindInvalidUtf8("ab\xc0\x80"), 2u);        // overlong
+  EXPECT_EQ(FindInvalidUtf8("ab\xe0\x9f\xbf"), 2u);    // overlong
+  EXPECT_EQ(FindInvalidUtf8("\xed\xa0\x80"), 0u);      // surrogate
+  EXPECT_EQ(FindInvalidUtf8("\xf4\x90\x80\x80"), 0u);  // above U+10FFFF
+  EXPECT_EQ(FindInvalidUtf8("12345678\x80"), 8u);      // continuation without a lead
+  EXPECT_EQ(FindInvalidUtf8("1234567\xe2\x82"), 7u);   // cut short
 }
 
 // Broken: a corpus of lines of JSON would be trained on with its punctuation, or without the

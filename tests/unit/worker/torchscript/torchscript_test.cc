@@ -81,8 +81,9 @@ class TorchScriptTest : public ::testing::Test {
   absl::StatusOr<std::unique_ptr<Trainer>> Make(const v1::RunSpec& spec) {
     auto arrays = Arrays::Open(folder_ / "data", 0.2);
     EXPECT_TRUE(arrays.ok()) << arrays.status();
-    arrays_ = *std::move(arrays);
-    return MakeTorchScriptTrainer(spec, *arrays_);
+    auto corpus = ArrayCorpus::Make(spec, *std::move(arrays));
+    EXPECT_TRUE(corpus.ok()) << corpus.status();
+    return MakeTorchScriptTrainer(spec, *std::move(corpus));
   }
 
   std::string ErrorOf(const v1::RunSpec& spec) {
@@ -101,7 +102,6 @@ class TorchScriptTest : public ::testing::Test {
   }
 
   const TemporaryFolder folder_;
-  std::unique_ptr<Arrays> arrays_;
 };
 
 // Broken: a TorchScript file would not be trained, or something else in it than what it says.

@@ -10,7 +10,6 @@
 
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/manifest.h"
-#include "worker/training/adamw.h"
 
 namespace atolld {
 namespace {

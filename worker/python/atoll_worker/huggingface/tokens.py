@@ -1,6 +1,6 @@
 """Token files of other programs, and folders of them: which ids they hold, or why they are refused.
 
-The rules and the words are those of atoll-worker (worker/data/token_file.h, token_shards.h); the
+The rules and the words are those of atoll-worker (worker/data/token_file.h, folder_files.h); the
 cases in tests/unit/worker/data/reading_cases.json are run against both.
 """
 
