@@ -117,7 +117,7 @@ void UseDefaultsOfPrivacy(const ConfigPlaces& places, Config* config) {
 }
 
 // Single updates are then never visible, so every rule that judges, cuts or recomputes one is off,
-// unless the file sets it, which is refused (masked_rules.h).
+// unless the file sets it, which is refused (FaultOfMasks).
 void UseDefaultsOfMasks(const ConfigPlaces& places, Config* config) {
   if (!config->privacy.masked) return;
   if (!places.Has("exchange", "clip")) config->exchange.clip = 0;

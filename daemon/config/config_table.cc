@@ -6,10 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/config/data_fields.h"
-#include "daemon/config/decoder_keys.h"
-#include "daemon/config/federation_fields.h"
-#include "daemon/config/mode_fields.h"
+#include "daemon/config/section_fields.h"
 #include "daemon/config/store_rules.h"
 #include "daemon/config/worker_program.h"
 #include "optimizer/aggregation_rule.h"
@@ -142,14 +139,6 @@ Fields ModelStartFields(Config& c) {
        "Set it with kind 'huggingface' alone, on every machine that trains. The run records the "
        "SHA-256 of its config.json."},
   };
-}
-
-Fields DecoderFields(Config& c) {
-  Fields fields;
-  for (const DecoderKey& one : DecoderKeys(&c.model.decoder)) {
-    fields.push_back({one.key, one.value, kYes, one.meaning, one.advice});
-  }
-  return fields;
 }
 
 Fields InnerStepFields(Config& c) {
@@ -525,7 +514,7 @@ Fields StopFields(Config& c) {
 }
 
 Fields CoordinatorFields(Config& c) {
-  Fields fields = {
+  return {
       {"address", Text{&c.coordinator.address, TextForm::kDialAddress}, kNo,
        "where peers and `atoll` find the coordinator; tokens hand it out",
        "Set it to a name or address that all peers can dial, in their configs too, unless all "
@@ -551,8 +540,6 @@ Fields CoordinatorFields(Config& c) {
        kNo, "where peers dial that aggregator; empty: the host of `address` and the next port",
        "Set it where that port is taken or closed."},
   };
-  for (ConfigField& field : StoreFields(c)) fields.push_back(std::move(field));
-  return fields;
 }
 
 Fields NetworkFields(Config& c) {
@@ -619,7 +606,7 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
       {"model", kRun,
        "What is trained, and what it begins with. A key that the kind does not have is refused. A "
        "peer takes from its own config only the paths; the coordinator tells it the rest.",
-       Joined(Joined(ModelShapeFields(c), ModelStartFields(c)), DecoderFields(c))},
+       Joined(Joined(ModelShapeFields(c), ModelStartFields(c)), DecoderFields(c.model.decoder))},
       {"data", kRun,
        "What is trained on. A peer has the paths and the tokenizer in its own config.",
        DataFields(c)},
@@ -644,7 +631,8 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
        "0 stands for never.",
        StopFields(c)},
       {"coordinator", kCoordinator,
-       "The coordinator's process. Peers and `atoll` read `address` too.", CoordinatorFields(c)},
+       "The coordinator's process. Peers and `atoll` read `address` too.",
+       Joined(CoordinatorFields(c), StoreFields(c))},
       {"peer", kPeer, "One peer: its place in the run, its disk and its line.", PeerFields(c)},
       {"worker", kPeer, "The process that trains for one peer.", WorkerFields(c)},
       {"machine", kPeer,

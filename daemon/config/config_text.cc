@@ -98,7 +98,7 @@ std::string MarkdownRow(const ConfigField& field, absl::string_view legal) {
                                                      : Code(FormatValue(field.value));
   const char* recorded = field.record.how == Recorded::kYes      ? "yes"
                          : field.record.how == Recorded::kInPart ? "in part"
-                                                               : "no";
+                                                                 : "no";
   return absl::StrCat("| ", Code(field.key), " | ", legal, " | ", value, " | ", recorded, " |");
 }
 

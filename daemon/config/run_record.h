@@ -4,27 +4,19 @@
 // Pure. May be called from any thread.
 #pragma once
 
-#include <string>
-
 #include "atoll/v1/run.pb.h"
+#include "daemon/config/config_rules.h"
 #include "daemon/config/config_sections.h"
 
 namespace atolld {
 
-// Sets each field of the spec that the table of keys names (ConfigRecord in config_field.h). Leaves a
-// field unset if the value is 0, false or empty.
+// Sets each field of the spec that the table of keys names (ConfigRecord in config_field.h). Leaves
+// a field unset if the value is 0, false or empty.
 void WriteRecord(const RunConfig& config, v1::RunSpec* spec);
-
-// A key that has no meaning beside another one.
-struct MisplacedKey {
-  std::string section, key;
-  std::string other_section, other_key;
-  std::string what;  // empty: there is none
-};
 
 // Returns the first key, in the table's order, that does not have its default although the
 // condition under which it has a meaning does not hold. The message names the values that the other
 // key would need.
-MisplacedKey FindMisplacedKey(const Config& config);
+ConfigFault FaultOfMisplacedKey(const Config& config);
 
 }  // namespace atolld

@@ -88,15 +88,16 @@ TEST(RunRecord, WhatHasNoMeaningIsLeftOut) {
 
 TEST(RunRecord, AKeyWithoutAMeaningIsNamedWithWhatItNeeds) {
   // Broken: somebody would wait for the effect of a key that has none.
-  EXPECT_EQ(FindMisplacedKey(Config()).what, "");
+  EXPECT_EQ(FaultOfMisplacedKey(Config()).what, "");
   Config config;
   config.mode.age_cutoff = 3;
-  const MisplacedKey found = FindMisplacedKey(config);
+  const ConfigFault found = FaultOfMisplacedKey(config);
   EXPECT_EQ(found.what, "[mode] age_cutoff is for kind 'delayed' or 'async' alone, not 'sync'");
-  EXPECT_EQ(found.section, "mode");
-  EXPECT_EQ(found.other_key, "kind");
+  ASSERT_EQ(found.keys.size(), 2u);
+  EXPECT_EQ(found.keys[0].second, "age_cutoff");
+  EXPECT_EQ(found.keys[1].second, "kind");
   config.mode.kind = "async";
-  EXPECT_EQ(FindMisplacedKey(config).what, "");
+  EXPECT_EQ(FaultOfMisplacedKey(config).what, "");
 }
 
 }  // namespace
