@@ -23,6 +23,7 @@
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/lab.h"
 #include "daemon/cli/live_view.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/cli/run_watcher.h"
 #include "daemon/env/posix_files.h"
@@ -39,8 +40,6 @@
 #include "daemon/experiment/local_launcher.h"
 #include "daemon/experiment/result_table.h"
 #include "daemon/experiment/run_queue.h"
-#include "daemon/figures/status_json.h"
-#include "daemon/program/command_line.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 
@@ -280,17 +279,13 @@ void TellResults(const Experiment& experiment, const std::vector<RunResult>& res
         {"finished", results.size()},
         {"report", report},
         {"table", TableJson(table)}};
-    std::fputs(JsonText(told).c_str(), stdout);
-    return;
+    return PrintJson(told);
   }
   PrintLine(stdout, "");
-  for (const std::string& line : TableLines(TextOf(table, experiment.target_loss))) {
-    PrintLine(stdout, line);
-  }
+  PrintLines(TableLines(TextOf(table, experiment.target_loss)));
   PrintLine(stdout, "");
-  const std::vector<std::vector<std::string>> places = {
-      {"report", report}, {"every run's figures", absl::StrCat(dir, "/", kResultsFile)}};
-  for (const std::string& line : AlignColumns(places, "<<")) PrintLine(stdout, line);
+  PrintLines(AlignColumns(
+      {{"report", report}, {"every run's figures", absl::StrCat(dir, "/", kResultsFile)}}, "<<"));
 }
 
 std::vector<QueuedRun> QueueOf(const Experiment& experiment, const std::vector<RunPlan>& plans) {
@@ -333,36 +328,34 @@ absl::StatusOr<std::vector<RunPlan>> PlanIn(PosixFiles& files, const std::string
 }
 
 // Works from the checked file to the report. This process holds the folder.
-int WorkIn(PosixFiles& files, Experiment experiment, const std::string& dir,
-           const ExperimentRunOptions& options, const std::string& place) {
+VerbExit WorkIn(PosixFiles& files, Experiment experiment, const std::string& dir,
+                const ExperimentRunOptions& options, const std::string& place) {
   FILE* const out = options.json ? stderr : stdout;
   ExperimentParties parties(files, dir);
-  const absl::StatusOr<std::vector<RunPlan>> plans = PlanIn(files, dir, out, &experiment, &parties);
-  if (!plans.ok()) return Report(plans.status());
-  const absl::StatusOr<std::unique_ptr<RunLauncher>> launcher =
-      LauncherFor(files, experiment, dir, place, *plans);
-  if (!launcher.ok()) return Report(launcher.status());
+  ASSIGN_OR_RETURN(const std::vector<RunPlan> plans,
+                   PlanIn(files, dir, out, &experiment, &parties));
+  ASSIGN_OR_RETURN(const std::unique_ptr<RunLauncher> launcher,
+                   LauncherFor(files, experiment, dir, place, plans));
   size_t jobs = options.jobs != 0 ? options.jobs : experiment.jobs;
-  if (jobs == 0) jobs = RunsAtOnce(*plans, ReadProcessLimits());
-  RunQueue queue(QueueOf(experiment, *plans), jobs, **launcher);
-  ResultKeeper results(files, dir, experiment, *plans);
+  if (jobs == 0) jobs = RunsAtOnce(plans, ReadProcessLimits());
+  RunQueue queue(QueueOf(experiment, plans), jobs, *launcher);
+  ResultKeeper results(files, dir, experiment, plans);
   ExperimentView view(out, experiment.name);
   view.Say(absl::StrCat("experiment ", experiment.name, " in ", dir, ": ",
                         Counted(experiment.settings.size(), "setting"), ", ",
                         Counted(experiment.seeds.size(), "seed"), ", ", Counted(jobs, "run"),
                         " at a time, ", queue.Count(RunQueue::State::kFinished), " of ",
-                        Counted(plans->size(), "run"), " finished before"));
+                        Counted(plans.size(), "run"), " finished before"));
   const bool stopped = WorkOff(&queue, &results, &view);
   view.Clear();
   const std::string report = absl::StrCat(dir, "/", kReportFile);
-  const absl::Status written =
-      WriteReport(files, experiment, dir, place, report, results.All(), parties.pictures());
-  if (!written.ok()) return Report(written);
+  RETURN_IF_ERROR(
+      WriteReport(files, experiment, dir, place, report, results.All(), parties.pictures()));
   TellResults(experiment, results.All(), dir, report, options.json);
   const size_t finished = queue.Count(RunQueue::State::kFinished);
-  if (finished == plans->size()) return kDone;
+  if (finished == plans.size()) return kDone;
   PrintLine(stderr, absl::StrCat(stopped ? "stopped: " : "", finished, " of ",
-                                 Counted(plans->size(), "run"), " finished; go on with: ",
+                                 Counted(plans.size(), "run"), " finished; go on with: ",
                                  CommandOf(experiment, options.file, place, dir)));
   return kFailed;
 }
@@ -395,52 +388,39 @@ size_t RunsAtOnce(const std::vector<RunPlan>& plans, const ProcessLimits& limits
   return std::max<size_t>(fitting, 1);
 }
 
-int RunExperiment(const ExperimentRunOptions& options) {
-  const absl::StatusOr<Experiment> experiment = ReadExperiment(options.file);
-  if (!experiment.ok()) return Report(experiment.status());
-  const std::string place = options.place.empty() ? experiment->place : options.place;
+VerbExit RunExperiment(const ExperimentRunOptions& options) {
+  ASSIGN_OR_RETURN(const Experiment experiment, ReadExperiment(options.file));
+  const std::string place = options.place.empty() ? experiment.place : options.place;
   // Before anything is made: what is wrong with any setting is said now, not hours later.
-  const absl::StatusOr<std::vector<RunPlan>> plans = PlanAll(*experiment, nullptr);
-  if (!plans.ok()) return Report(plans.status());
-  const absl::Status placed = CheckPlace(*experiment, place, *plans);
-  if (!placed.ok()) return Report(placed);
+  ASSIGN_OR_RETURN(const std::vector<RunPlan> plans, PlanAll(experiment, nullptr));
+  RETURN_IF_ERROR(CheckPlace(experiment, place, plans));
   const std::string dir =
-      options.dir.empty() ? DefaultExperimentFolder(experiment->name) : AbsoluteDir(options.dir);
+      options.dir.empty() ? DefaultExperimentFolder(experiment.name) : AbsoluteDir(options.dir);
   signal(SIGPIPE, SIG_IGN);  // a reader that has gone ends the experiment in order
   PosixFiles files;
-  absl::Status made = CheckExperimentFolder(files, dir);
-  if (made.ok()) made = files.MakeDirectories(dir);
-  if (!made.ok()) return Report(made);
-  const absl::StatusOr<FolderLock> lock = FolderLock::Take(dir);
-  if (!lock.ok()) return Report(lock.status());
+  RETURN_IF_ERROR(CheckExperimentFolder(files, dir));
+  RETURN_IF_ERROR(files.MakeDirectories(dir));
+  ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(dir));
   const bool anew = options.fresh || !files.Exists(absl::StrCat(dir, "/", kExperimentCopy));
-  absl::Status opened = OpenExperimentFolder(files, dir, *experiment, options.fresh);
+  RETURN_IF_ERROR(OpenExperimentFolder(files, dir, experiment, options.fresh));
   // Before anything can fail: what is then mended in the file is no other experiment.
-  if (opened.ok() && anew) opened = WriteRecord(files, dir, ExperimentRecord());
-  if (!opened.ok()) return Report(opened);
-  return WorkIn(files, *experiment, dir, options, place);
+  if (anew) RETURN_IF_ERROR(WriteRecord(files, dir, ExperimentRecord()));
+  return WorkIn(files, experiment, dir, options, place);
 }
 
-int ReportOnExperiment(const ExperimentReportOptions& options) {
-  const absl::StatusOr<std::string> named = FolderOfSource(options.source);
-  if (!named.ok()) return Report(named.status());
-  const std::string& dir = *named;
+VerbExit ReportOnExperiment(const ExperimentReportOptions& options) {
+  ASSIGN_OR_RETURN(const std::string dir, FolderOfSource(options.source));
   PosixFiles files;
-  const absl::StatusOr<Experiment> experiment = ExperimentOfFolder(files, dir);
-  if (!experiment.ok()) return Report(experiment.status());
-  const absl::StatusOr<std::vector<RunResult>> results = ReadResults(files, dir);
-  if (!results.ok()) return Report(results.status());
-  if (results->empty()) {
-    return Report(absl::FailedPreconditionError(absl::StrCat(dir, ": no run is finished yet")));
+  ASSIGN_OR_RETURN(const Experiment experiment, ExperimentOfFolder(files, dir));
+  ASSIGN_OR_RETURN(const std::vector<RunResult> results, ReadResults(files, dir));
+  if (results.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(dir, ": no run is finished yet"));
   }
   const std::string out =
       options.out.empty() ? absl::StrCat(dir, "/", kReportFile) : AbsoluteDir(options.out);
-  const absl::StatusOr<std::vector<PartitionPicture>> pictures = ReadPictures(files, dir);
-  if (!pictures.ok()) return Report(pictures.status());
-  const absl::Status written =
-      WriteReport(files, *experiment, dir, experiment->place, out, *results, *pictures);
-  if (!written.ok()) return Report(written);
-  TellResults(*experiment, *results, dir, out, options.json);
+  ASSIGN_OR_RETURN(const std::vector<PartitionPicture> pictures, ReadPictures(files, dir));
+  RETURN_IF_ERROR(WriteReport(files, experiment, dir, experiment.place, out, results, pictures));
+  TellResults(experiment, results, dir, out, options.json);
   return kDone;
 }
 

@@ -1,6 +1,4 @@
 // `atoll experiment compose`: an experiment as a file for docker compose.
-#include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,9 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "compression/base/words.h"
-#include "daemon/cli/verbs/admin_verb.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/experiment/compose_file.h"
 #include "daemon/experiment/experiment_file.h"
@@ -39,14 +36,7 @@ absl::StatusOr<size_t> SettingNamed(const Experiment& experiment, const std::str
       absl::StrCat(experiment.path, " has no setting '", name, "'", Suggestion(name, names)));
 }
 
-struct WrittenCompose {
-  std::string setting;
-  uint64_t seed = 0;
-  uint32_t peers = 0;
-  std::vector<std::string> files;
-};
-
-absl::StatusOr<WrittenCompose> ComposeOf(const ComposeVerbOptions& options) {
+VerbExit Compose(const ComposeVerbOptions& options) {
   // Compose tells YAML by the name.
   if (!absl::EndsWith(options.out, ".yml") && !absl::EndsWith(options.out, ".yaml")) {
     return absl::InvalidArgumentError(
@@ -54,31 +44,18 @@ absl::StatusOr<WrittenCompose> ComposeOf(const ComposeVerbOptions& options) {
   }
   ASSIGN_OR_RETURN(const Experiment experiment, ReadExperiment(options.file));
   ASSIGN_OR_RETURN(const size_t setting, SettingNamed(experiment, options.setting));
-  WrittenCompose written;
-  written.setting = experiment.settings[setting].name;
-  written.seed = options.seed != 0 ? options.seed : experiment.seeds.at(0);
+  const std::string& name = experiment.settings[setting].name;
+  const uint64_t seed = options.seed != 0 ? options.seed : experiment.seeds.at(0);
   ASSIGN_OR_RETURN(const ComposeFiles files,
-                   MakeCompose(experiment, setting, written.seed, ComposeFolder(options.out)));
-  written.peers = files.peers;
-  ASSIGN_OR_RETURN(written.files, WriteCompose(files, options.out));
-  return written;
-}
-
-int PrintCompose(const ComposeVerbOptions& options) {
-  const absl::StatusOr<WrittenCompose> written = ComposeOf(options);
-  if (!written.ok()) return Report(written.status());
-  if (options.json) {
-    PrintJson({{"setting", written->setting},
-               {"seed", written->seed},
-               {"peers", written->peers},
-               {"files", written->files}});
-    return kDone;
-  }
-  PrintLine(stdout, absl::StrCat(written->setting, ", seed ", written->seed, ": a coordinator and ",
-                                 Counted(written->peers, "peer")));
-  PrintLines(written->files);
-  PrintLine(stdout, absl::StrCat("start it: docker compose -f ", options.out, " up"));
-  return kDone;
+                   MakeCompose(experiment, setting, seed, ComposeFolder(options.out)));
+  ASSIGN_OR_RETURN(const std::vector<std::string> written, WriteCompose(files, options.out));
+  std::vector<std::string> lines = {
+      absl::StrCat(name, ", seed ", seed, ": a coordinator and ", Counted(files.peers, "peer"))};
+  lines.insert(lines.end(), written.begin(), written.end());
+  lines.push_back(absl::StrCat("start it: docker compose -f ", options.out, " up"));
+  return PrintAnswer(
+      options.json, {{"setting", name}, {"seed", seed}, {"peers", files.peers}, {"files", written}},
+      lines);
 }
 
 }  // namespace
@@ -91,7 +68,7 @@ void AddExperimentComposeVerb(CommandLine& command_line) {
       "One setting with one seed: the compose file, and beside it a folder with its configs. The "
       "image is made by `docker compose build` in the source tree.",
       "atoll experiment compose configs/experiments/links.toml --out build/compose/links.yml",
-      [options] { return PrintCompose(*options); });
+      [options] { return Compose(*options); });
   verb.Add("FILE", options->file, "The experiment").Required().File();
   verb.Add("--setting", options->setting, "Which of its settings [the first]");
   verb.Add("--seed", options->seed, "Which seed [the first]");

@@ -6,17 +6,18 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
 #include "compression/base/words.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/partition_text.h"
 #include "daemon/cli/verbs/verbs.h"
-#include "daemon/env/posix_files.h"
 #include "daemon/experiment/partition/daily_pattern.h"
 #include "daemon/experiment/partition/partition_folder.h"
 #include "daemon/experiment/partition/partition_picture.h"
-#include "daemon/figures/status_json.h"
 
 namespace atolld {
 namespace {
@@ -31,33 +32,24 @@ struct PartitionOptions {
   bool json = false;
 };
 
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  PosixFiles files;
-  return WriteFileDurably(files, std::filesystem::absolute(path).string(), BytesOf(text));
-}
-
-int ShowWhoGetsWhat(const PartitionOptions& options) {
-  const absl::StatusOr<PartitionSettings> settings = LoadPartition(options.file);
-  if (!settings.ok()) return Report(settings.status());
-  const absl::StatusOr<PartitionReport> report =
-      options.out.empty()
-          ? ShowPartition(*settings)
-          : WritePartition(*settings, std::filesystem::absolute(options.out).string());
-  if (!report.ok()) return Report(report.status());
-  if (!options.svg.empty()) {
-    const absl::Status written = WriteText(options.svg, PartitionSvg(*report));
-    if (!written.ok()) return Report(written);
-  }
+VerbExit ShowWhoGetsWhat(const PartitionOptions& options) {
+  ASSIGN_OR_RETURN(const PartitionSettings settings, LoadPartition(options.file));
+  ASSIGN_OR_RETURN(const PartitionReport report,
+                   options.out.empty()
+                       ? ShowPartition(settings)
+                       : WritePartition(settings, std::filesystem::absolute(options.out).string()));
+  if (!options.svg.empty()) RETURN_IF_ERROR(WriteText(options.svg, PartitionSvg(report)));
   if (options.json) {
-    std::fputs(JsonText(PartitionJson(*report, kPartiesInJson)).c_str(), stdout);
+    PrintJson(PartitionJson(report, kPartiesInJson));
     return kDone;
   }
-  for (const std::string& line : PartitionText(*report, kPartiesInTable)) PrintLine(stdout, line);
-  if (!report->folder.empty()) {
-    PrintLine(stdout,
-              absl::StrCat(report->found ? "it is there already: " : "written: ", report->folder));
+  std::vector<std::string> lines = PartitionText(report, kPartiesInTable);
+  if (!report.folder.empty()) {
+    lines.push_back(
+        absl::StrCat(report.found ? "it is there already: " : "written: ", report.folder));
   }
-  if (!options.svg.empty()) PrintLine(stdout, absl::StrCat("picture: ", options.svg));
+  if (!options.svg.empty()) lines.push_back(absl::StrCat("picture: ", options.svg));
+  PrintLines(lines);
   return kDone;
 }
 
@@ -83,14 +75,10 @@ struct AvailabilityOptions {
   std::string out;
 };
 
-int WriteAvailability(const AvailabilityOptions& options) {
-  const std::string text = DailyTrace(options.pattern);
-  if (options.out.empty() || options.out == "-") {
-    std::fputs(text.c_str(), stdout);
-    return kDone;
-  }
-  const absl::Status written = WriteText(options.out, text);
-  if (!written.ok()) return Report(written);
+VerbExit WriteAvailability(const AvailabilityOptions& options) {
+  const std::string out = options.out.empty() ? "-" : options.out;
+  ASSIGN_OR_RETURN(const bool told, WriteResult(out, DailyTrace(options.pattern)));
+  if (told) return kDone;
   PrintLine(stdout, absl::StrCat("written: ", options.out, ", ",
                                  Counted(options.pattern.parties, "party")));
   return kDone;

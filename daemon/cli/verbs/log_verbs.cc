@@ -131,7 +131,7 @@ absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& p
   return absl::OkStatus();
 }
 
-int Replay(const ReplayOptions& options) {
+VerbExit Replay(const ReplayOptions& options) {
   PosixFiles files;
   Progress progress;
   Json entries = Json::array();
@@ -145,9 +145,10 @@ int Replay(const ReplayOptions& options) {
         PrintLine(stdout, EntryText(entry));
       });
   progress.Clear();
-  if (options.json) std::fputs(JsonText(entries).c_str(), stdout);
+  if (options.json) PrintJson(entries);
   std::fflush(stdout);
-  return status.ok() ? kDone : Report(status);
+  RETURN_IF_ERROR(status);
+  return kDone;
 }
 
 void AddLogReplayVerb(CommandLine& command_line) {
@@ -164,13 +165,7 @@ void AddLogReplayVerb(CommandLine& command_line) {
   verb.Flag("--json", options->json, "Print as JSON");
 }
 
-}  // namespace
-
 // -----------------------------------------------------------------------------------------------
-
-namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Verified {
   std::string dir;
@@ -234,11 +229,10 @@ absl::StatusOr<Json> VerifyFolder(Files& files, const std::string& dir) {
   return json;
 }
 
-int VerifyLog(const std::string& dir) {
+VerbExit VerifyLog(const std::string& dir) {
   PosixFiles files;
-  const absl::StatusOr<Json> json = VerifyFolder(files, AbsoluteFolder(dir));
-  if (!json.ok()) return Report(json.status());
-  std::fputs(JsonText(*json).c_str(), stdout);
+  ASSIGN_OR_RETURN(const Json json, VerifyFolder(files, AbsoluteFolder(dir)));
+  PrintJson(json);
   return kDone;
 }
 
@@ -275,17 +269,16 @@ std::string BranchLine(const CoordinatorAddress& source) {
                       LineageText(genesis->spec().parent()));
 }
 
-int ListLog(const CoordinatorAddress& source, bool json) {
-  const absl::StatusOr<std::vector<v1::EntryHeader>> headers = Headers(source);
-  if (!headers.ok()) return Report(headers.status());
+VerbExit ListLog(const CoordinatorAddress& source, bool json) {
+  ASSIGN_OR_RETURN(const std::vector<v1::EntryHeader> headers, Headers(source));
   if (json) {
     Json list = Json::array();
-    for (const v1::EntryHeader& header : *headers) list.push_back(HeaderJson(header));
-    std::fputs(JsonText(list).c_str(), stdout);
+    for (const v1::EntryHeader& header : headers) list.push_back(HeaderJson(header));
+    PrintJson(list);
     return kDone;
   }
   if (const std::string branch = BranchLine(source); !branch.empty()) PrintLine(stdout, branch);
-  for (const std::string& line : HeadersText(*headers)) PrintLine(stdout, line);
+  PrintLines(HeadersText(headers));
   return kDone;
 }
 

@@ -9,21 +9,18 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/live_view.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/etcd/store_migration.h"
-#include "daemon/figures/status_json.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct MigrateOptions {
   std::string config;
@@ -72,59 +69,53 @@ absl::StatusOr<Migration> MigrateByConfigs(const MigrateOptions& options) {
   return MigrateStore(files, order);
 }
 
-int MigrateRun(const MigrateOptions& options) {
+VerbExit MigrateRun(const MigrateOptions& options) {
   const double began = MonotonicSeconds();
-  const absl::StatusOr<Migration> moved = MigrateByConfigs(options);
-  if (!moved.ok()) return Report(moved.status());
-  if (options.json) {
-    const Json json = {{"run", moved->run_id},      {"from", moved->from},
-                       {"to", moved->to},           {"version", moved->version},
-                       {"headers", moved->headers}, {"rows", moved->rows},
-                       {"bytes", moved->bytes},     {"seconds", MonotonicSeconds() - began}};
-    std::fputs(JsonText(json).c_str(), stdout);
-    return kDone;
-  }
-  PrintLine(stdout,
-            absl::StrCat("run ", moved->run_id, " has moved from ", moved->from, " to ", moved->to,
-                         ": ", Counted(moved->headers, "header"), " up to version ", moved->version,
-                         ", chain ok; ", Counted(moved->rows, "row"), ", ",
-                         WithThousands(moved->bytes), " bytes, all read again"));
-  PrintLine(stdout, absl::StrCat("start its coordinator with ", options.to, "; with ",
-                                 options.config, " it starts no more"));
-  return kDone;
+  ASSIGN_OR_RETURN(const Migration moved, MigrateByConfigs(options));
+  return PrintAnswer(
+      options.json,
+      {{"run", moved.run_id},
+       {"from", moved.from},
+       {"to", moved.to},
+       {"version", moved.version},
+       {"headers", moved.headers},
+       {"rows", moved.rows},
+       {"bytes", moved.bytes},
+       {"seconds", MonotonicSeconds() - began}},
+      {absl::StrCat("run ", moved.run_id, " has moved from ", moved.from, " to ", moved.to, ": ",
+                    Counted(moved.headers, "header"), " up to version ", moved.version,
+                    ", chain ok; ", Counted(moved.rows, "row"), ", ", WithThousands(moved.bytes),
+                    " bytes, all read again"),
+       absl::StrCat("start its coordinator with ", options.to, "; with ", options.config,
+                    " it starts no more")});
 }
 
-int UndoMigrationOf(const MigrateOptions& options) {
-  const absl::StatusOr<Config> config = LoadConfig(options.config, ConfigUse::kCoordinator);
-  if (!config.ok()) return Report(config.status());
+VerbExit UndoMigrationOf(const MigrateOptions& options) {
+  ASSIGN_OR_RETURN(const Config config, LoadConfig(options.config, ConfigUse::kCoordinator));
   PosixFiles files;
-  const absl::StatusOr<UndoneMigration> undone = UndoMigration(files, options.config, *config);
-  if (!undone.ok()) return Report(undone.status());
-  if (options.json) {
-    const Json json = {{"run", undone->run_id},
-                       {"store", undone->where},
-                       {"other", undone->other},
-                       {"undone", undone->moved ? "moved" : "arriving"},
-                       {"version", undone->version}};
-    std::fputs(JsonText(json).c_str(), stdout);
-    return kDone;
-  }
-  PrintLine(stdout, undone->moved
-                        ? absl::StrCat(undone->where, ": open again, with run ", undone->run_id,
-                                       " as it was at version ", undone->version,
-                                       "; what came later it learns from the peers. Never start a "
-                                       "coordinator on ",
-                                       undone->other, " again")
-                        : absl::StrCat(undone->where, ": the copy of run ", undone->run_id,
-                                       " that was not whole is removed; if ", undone->other,
-                                       " is marked as moved by now, undo that too"));
-  return kDone;
+  ASSIGN_OR_RETURN(const UndoneMigration undone, UndoMigration(files, options.config, config));
+  return PrintAnswer(
+      options.json,
+      {{"run", undone.run_id},
+       {"store", undone.where},
+       {"other", undone.other},
+       {"undone", undone.moved ? "moved" : "arriving"},
+       {"version", undone.version}},
+      {undone.moved
+           ? absl::StrCat(undone.where, ": open again, with run ", undone.run_id,
+                          " as it was at version ", undone.version,
+                          "; what came later it learns from the peers. Never start a coordinator "
+                          "on ",
+                          undone.other, " again")
+           : absl::StrCat(undone.where, ": the copy of run ", undone.run_id,
+                          " that was not whole is removed; if ", undone.other,
+                          " is marked as moved by now, undo that too")});
 }
 
-int MigrateOrUndo(const MigrateOptions& options) {
+VerbExit MigrateOrUndo(const MigrateOptions& options) {
   if (options.to.empty() == !options.undo) {
-    return Report(absl::InvalidArgumentError(
-        "atoll store migrate: give --to, the config that names the new store, or --undo"));
+    return absl::InvalidArgumentError(
+        "atoll store migrate: give --to, the config that names the new store, or --undo");
   }
   return options.undo ? UndoMigrationOf(options) : MigrateRun(options);
 }
