@@ -539,10 +539,8 @@ class Loader {
   absl::Status Override(const ConfigOverride& change) {
     const ConfigField* field = Find(change.section, change.key);
     CHECK(field != nullptr);  // the caller names a key of the table
-    const RawValue raw =
-        std::visit([](const auto& value) { return RawValue(value); }, change.value);
     places_.Set(field->section, field->key, change.option);
-    const absl::Status status = Assign(field->value, field->Name(), raw);
+    const absl::Status status = Assign(field->value, field->Name(), change.value);
     return status.ok() ? status : Annotate(status, change.option);
   }
 

@@ -26,6 +26,7 @@
 #include "daemon/cli/output.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/cli/run_watcher.h"
+#include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/experiment/compose_engine.h"
@@ -36,7 +37,6 @@
 #include "daemon/experiment/experiment_parties.h"
 #include "daemon/experiment/experiment_record.h"
 #include "daemon/experiment/experiment_report.h"
-#include "daemon/experiment/lab_topology.h"
 #include "daemon/experiment/local_launcher.h"
 #include "daemon/experiment/result_table.h"
 #include "daemon/experiment/run_queue.h"
@@ -50,19 +50,6 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(500);
 constexpr double kTellEverySeconds = 30;  // where there is no terminal to draw on
 constexpr uint64_t kMostRunReport = 16 << 20;
 constexpr uint64_t kMostRunMetrics = uint64_t{1} << 30;
-
-std::string AbsoluteDir(const std::string& dir) {
-  std::error_code error;
-  std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  return path.string();
-}
-
-std::vector<std::string> NamesOf(const Experiment& experiment) {
-  std::vector<std::string> names;
-  for (const ExperimentSetting& setting : experiment.settings) names.push_back(setting.name);
-  return names;
-}
 
 // Plans every setting with every seed. All settings get their first seed before any gets its
 // second, so that an experiment that is ended early can be compared.
@@ -269,8 +256,8 @@ absl::Status WriteReport(Files& files, const Experiment& experiment, const std::
 // The end of both verbs: prints the table, for people or as JSON.
 void TellResults(const Experiment& experiment, const std::vector<RunResult>& results,
                  const std::string& dir, const std::string& report, bool json) {
-  const std::vector<SettingRow> table =
-      MakeTable(NamesOf(experiment), experiment.seeds.size(), results, experiment.target_loss);
+  const std::vector<SettingRow> table = MakeTable(
+      experiment.SettingNames(), experiment.seeds.size(), results, experiment.target_loss);
   if (json) {
     const nlohmann::ordered_json told = {
         {"name", experiment.name},
@@ -363,7 +350,7 @@ VerbExit WorkIn(PosixFiles& files, Experiment experiment, const std::string& dir
 // Returns the folder of an experiment that is given by the folder or by its file.
 absl::StatusOr<std::string> FolderOfSource(const std::string& source) {
   std::error_code error;
-  if (std::filesystem::is_directory(source, error)) return AbsoluteDir(source);
+  if (std::filesystem::is_directory(source, error)) return AbsoluteFolder(source);
   ASSIGN_OR_RETURN(const Experiment experiment, ReadExperiment(source));
   return DefaultExperimentFolder(experiment.name);
 }
@@ -371,7 +358,7 @@ absl::StatusOr<std::string> FolderOfSource(const std::string& source) {
 }  // namespace
 
 std::string DefaultExperimentFolder(const std::string& name) {
-  return AbsoluteDir(absl::StrCat(PathName(name), "-experiment"));
+  return AbsoluteFolder(absl::StrCat(PathName(name), "-experiment"));
 }
 
 size_t RunsAtOnce(const std::vector<RunPlan>& plans, const ProcessLimits& limits) {
@@ -395,7 +382,7 @@ VerbExit RunExperiment(const ExperimentRunOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<RunPlan> plans, PlanAll(experiment, nullptr));
   RETURN_IF_ERROR(CheckPlace(experiment, place, plans));
   const std::string dir =
-      options.dir.empty() ? DefaultExperimentFolder(experiment.name) : AbsoluteDir(options.dir);
+      options.dir.empty() ? DefaultExperimentFolder(experiment.name) : AbsoluteFolder(options.dir);
   signal(SIGPIPE, SIG_IGN);  // a reader that has gone ends the experiment in order
   PosixFiles files;
   RETURN_IF_ERROR(CheckExperimentFolder(files, dir));
@@ -417,7 +404,7 @@ VerbExit ReportOnExperiment(const ExperimentReportOptions& options) {
     return absl::FailedPreconditionError(absl::StrCat(dir, ": no run is finished yet"));
   }
   const std::string out =
-      options.out.empty() ? absl::StrCat(dir, "/", kReportFile) : AbsoluteDir(options.out);
+      options.out.empty() ? absl::StrCat(dir, "/", kReportFile) : AbsoluteFolder(options.out);
   ASSIGN_OR_RETURN(const std::vector<PartitionPicture> pictures, ReadPictures(files, dir));
   RETURN_IF_ERROR(WriteReport(files, experiment, dir, experiment.place, out, results, pictures));
   TellResults(experiment, results, dir, out, options.json);

@@ -15,6 +15,7 @@
 #include "daemon/cli/output.h"
 #include "daemon/cli/partition_text.h"
 #include "daemon/cli/verbs/verbs.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/experiment/partition/daily_pattern.h"
 #include "daemon/experiment/partition/partition_folder.h"
 #include "daemon/experiment/partition/partition_picture.h"
@@ -34,10 +35,12 @@ struct PartitionOptions {
 
 VerbExit ShowWhoGetsWhat(const PartitionOptions& options) {
   ASSIGN_OR_RETURN(const PartitionSettings settings, LoadPartition(options.file));
-  ASSIGN_OR_RETURN(const PartitionReport report,
-                   options.out.empty()
-                       ? ShowPartition(settings)
-                       : WritePartition(settings, std::filesystem::absolute(options.out).string()));
+  PosixFiles files;
+  ASSIGN_OR_RETURN(
+      const PartitionReport report,
+      options.out.empty()
+          ? ShowPartition(files, settings)
+          : WritePartition(files, settings, std::filesystem::absolute(options.out).string()));
   if (!options.svg.empty()) RETURN_IF_ERROR(WriteText(options.svg, PartitionSvg(report)));
   if (options.json) {
     PrintJson(PartitionJson(report, kPartiesInJson));
