@@ -48,7 +48,7 @@
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/program/addresses.h"
 #include "daemon/program/format.h"
-#include "daemon/program/http_file.h"
+#include "daemon/program/process_folder.h"
 #include "daemon/program/process.h"
 #include "daemon/replica/state/branch_file.h"
 #include "daemon/transport/sockets.h"

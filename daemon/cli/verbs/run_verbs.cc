@@ -17,7 +17,7 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
-#include "daemon/cli/diagnosis_text.h"
+#include "daemon/cli/diagnosis.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/local/local_report.h"
 #include "daemon/cli/peer_ledger.h"

@@ -22,14 +22,12 @@ void AddTokenVerbs(CommandLine& command_line);          // token create, list, r
 void AddLogVerbs(CommandLine& command_line);            // log list, log verify, log replay
 void AddSnapshotVerbs(CommandLine& command_line);       // snapshot list, verify, save
 void AddStoreVerbs(CommandLine& command_line);          // store migrate
-void AddExperimentRunVerbs(CommandLine& command_line);  // experiment run, report
-void AddExperimentComposeVerb(CommandLine& command_line);
 void AddEvalVerb(CommandLine& command_line);
 void AddGenerateVerb(CommandLine& command_line);
 void AddExportVerb(CommandLine& command_line);
 void AddImportVerb(CommandLine& command_line);
 void AddDataVerbs(CommandLine& command_line);        // data prepare, inspect
-void AddExperimentVerbs(CommandLine& command_line);  // experiment partition, availability
+void AddExperimentVerbs(CommandLine& command_line);  // experiment run, report, ..., compose
 void AddConfigVerbs(CommandLine& command_line);      // config validate, print
 void AddCheckVerb(CommandLine& command_line);
 void AddPlanVerb(CommandLine& command_line);
