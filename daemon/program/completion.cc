@@ -239,10 +239,11 @@ std::string ZshOffers(const VerbPage& program) {
 }
 
 std::string Fill(absl::string_view script, const VerbPage& program, const std::string& offers) {
-  return absl::StrReplaceAll(absl::StrReplaceAll(script, {{"WAYS", kWays}}), {{"PROGRAM", program.path},
-                                      {"VERBS", VerbCases(program)},
-                                      {"VALUES", ValueCases(program)},
-                                      {"OFFERS", offers}});
+  return absl::StrReplaceAll(absl::StrReplaceAll(script, {{"WAYS", kWays}}),
+                             {{"PROGRAM", program.path},
+                              {"VERBS", VerbCases(program)},
+                              {"VALUES", ValueCases(program)},
+                              {"OFFERS", offers}});
 }
 
 }  // namespace

@@ -48,8 +48,8 @@
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/program/addresses.h"
 #include "daemon/program/format.h"
-#include "daemon/program/process_folder.h"
 #include "daemon/program/process.h"
+#include "daemon/program/process_folder.h"
 #include "daemon/replica/state/branch_file.h"
 #include "daemon/transport/sockets.h"
 

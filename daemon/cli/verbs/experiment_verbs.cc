@@ -1,5 +1,5 @@
-// `atoll experiment ...`: runs an experiment and reports on it; shows which party gets what data and
-// when a party is available, without running anything; and writes one for docker compose.
+// `atoll experiment ...`: runs an experiment and reports on it; shows which party gets what data
+// and when a party is available, without running anything; and writes one for docker compose.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -37,27 +37,6 @@ struct ReplayOptions {
   bool json = false;
 };
 
-// Shows on a terminal how far it has come; elsewhere it shows nothing.
-class Progress {
- public:
-  Progress() : terminal_(TerminalOf(stderr).redraws) {}
-  ~Progress() { Clear(); }
-  void Tell(uint64_t version, uint64_t last) {
-    if (!terminal_) return;
-    std::fprintf(stderr, "\rreplaying entry %s of %s ", absl::StrCat(version).c_str(),
-                 absl::StrCat(last).c_str());
-    std::fflush(stderr);
-    told_ = true;
-  }
-  void Clear() {
-    if (std::exchange(told_, false)) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  const bool terminal_;
-  bool told_ = false;
-};
-
 struct Range {
   uint64_t from;
   uint64_t to;
@@ -110,7 +89,7 @@ std::string EntryText(const ReplayedEntry& entry) {
 
 // Replays the range and passes on each of its entries. Fails with DATA_LOSS at the first
 // difference.
-absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& progress,
+absl::Status ReplayRange(Files& files, const ReplayOptions& options, ProgressLine& progress,
                          const std::function<void(const ReplayedEntry&)>& tell) {
   ASSIGN_OR_RETURN(const std::string dir, FurthestReplica(files, AbsoluteFolder(options.dir)));
   ASSIGN_OR_RETURN(const VersionRange covered, CoveredVersions(files, dir));
@@ -119,7 +98,7 @@ absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& p
   ASSIGN_OR_RETURN(const std::unique_ptr<LogReplay> replay,
                    LogReplay::Open(files, dir, std::move(base)));
   while (replay->version() < range.to) {
-    progress.Tell(replay->version() + 1, range.to);
+    progress.Show(absl::StrCat("replaying entry ", replay->version() + 1, " of ", range.to));
     ASSIGN_OR_RETURN(const ReplayedEntry entry, replay->Next());
     if (entry.header.version() >= range.from) tell(entry);
     if (!entry.expected.has_value() || *entry.expected == entry.state_digest) continue;
@@ -133,7 +112,7 @@ absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& p
 
 VerbExit Replay(const ReplayOptions& options) {
   PosixFiles files;
-  Progress progress;
+  ProgressLine progress;
   Json entries = Json::array();
   const absl::Status status =
       ReplayRange(files, options, progress, [&](const ReplayedEntry& entry) {

@@ -29,25 +29,6 @@ struct MigrateOptions {
   bool json = false;
 };
 
-// Shows the step under way on a terminal; elsewhere it shows nothing.
-class MigrationProgress {
- public:
-  MigrationProgress() : terminal_(TerminalOf(stderr).redraws) {}
-  ~MigrationProgress() {
-    if (terminal_) std::fputs("\r\033[K", stderr);
-  }
-  void Tell(absl::string_view doing, uint64_t done, uint64_t total) const {
-    if (!terminal_) return;
-    const std::string count =
-        total == 0 ? "" : absl::StrCat(": ", WithThousands(done), " of ", WithThousands(total));
-    std::fputs(absl::StrCat("\r\033[K", doing, count, " ").c_str(), stderr);
-    std::fflush(stderr);
-  }
-
- private:
-  const bool terminal_;
-};
-
 std::string DrawnName() {
   std::random_device device;
   return absl::StrFormat("%08x%08x", device(), device());
@@ -61,9 +42,11 @@ absl::StatusOr<Migration> MigrateByConfigs(const MigrateOptions& options) {
   ASSIGN_OR_RETURN(order.to, LoadConfig(options.to, ConfigUse::kCoordinator));
   order.move = DrawnName();
   order.now = absl::Now();
-  const MigrationProgress progress;
+  ProgressLine progress;
   order.on_progress = [&progress](absl::string_view doing, uint64_t done, uint64_t total) {
-    progress.Tell(doing, done, total);
+    progress.Show(
+        total == 0 ? std::string(doing)
+                   : absl::StrCat(doing, ": ", WithThousands(done), " of ", WithThousands(total)));
   };
   PosixFiles files;
   return MigrateStore(files, order);
