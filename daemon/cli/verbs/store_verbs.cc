@@ -1,5 +1,4 @@
 // `atoll store migrate`.
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
