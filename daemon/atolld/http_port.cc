@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/network.h"
-#include "daemon/program/http_file.h"
+#include "daemon/program/process_folder.h"
 #include "daemon/web/http_access.h"
 
 namespace atolld {

@@ -20,11 +20,11 @@
 #include "daemon/bench/churn_faults.h"
 #include "daemon/bench/churn_run.h"
 #include "daemon/cli/beforehand.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/run_watcher.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/figures/status_json.h"
-#include "daemon/program/command_line.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 
@@ -115,16 +115,6 @@ absl::StatusOr<ChurnReport> RunBoth(Files& files, const ChurnOptions& options,
   return MakeChurnReport(benchmark->terms, fault_free, faulty);
 }
 
-absl::Status WriteReport(Files& files, const std::string& path, const std::string& text) {
-  if (path.empty()) return absl::OkStatus();
-  if (path == "-") {
-    std::fputs(text.c_str(), stdout);
-    return absl::OkStatus();
-  }
-  std::error_code error;
-  return WriteFileDurably(files, std::filesystem::absolute(path, error).string(), BytesOf(text));
-}
-
 }  // namespace
 
 Config DefaultChurnConfig() {
@@ -142,34 +132,27 @@ Config DefaultChurnConfig() {
   return config;
 }
 
-int BenchChurn(const ChurnOptions& options) {
+VerbExit BenchChurn(const ChurnOptions& options) {
   PosixFiles files;
-  absl::StatusOr<Config> config = ConfigOf(options);
-  if (!config.ok()) return Report(config.status());
-  const absl::StatusOr<std::string> worker = FindWorker(config->worker.program, config->model.kind);
-  if (!worker.ok()) return Report(worker.status());
-  const absl::StatusOr<std::string> dir = MakeFolder(files, options.dir);
-  if (!dir.ok()) return Report(dir.status());
-  Benchmark benchmark;
-  benchmark.terms = {options.seed, *config, 0};
-  benchmark.dir = *dir;
+  ASSIGN_OR_RETURN(const Config config, ConfigOf(options));
+  RETURN_IF_ERROR(FindWorker(config.worker.program, config.model.kind).status());
+  ASSIGN_OR_RETURN(const std::string dir, MakeFolder(files, options.dir));
   // With "--json -" standard output is the report's alone.
-  benchmark.out = options.json == "-" ? stderr : stdout;
+  Benchmark benchmark = {{options.seed, config, 0}, dir, options.json == "-" ? stderr : stdout};
   const absl::StatusOr<ChurnReport> report = RunBoth(files, options, &benchmark);
   const bool good = report.ok() && report->digests_equal && report->not_back.empty();
   if (options.dir.empty() && (good || absl::IsCancelled(report.status()))) {
     std::error_code error;
-    std::filesystem::remove_all(*dir, error);
+    std::filesystem::remove_all(dir, error);
   } else {
-    std::fprintf(benchmark.out, "logs and replicas are in %s\n", dir->c_str());
+    std::fprintf(benchmark.out, "logs and replicas are in %s\n", dir.c_str());
   }
-  if (!report.ok()) return Report(report.status());
+  RETURN_IF_ERROR(report.status());
   std::fputs("\n", benchmark.out);
   for (const std::string& line : ChurnTable(*report)) {
     std::fprintf(benchmark.out, "%s\n", line.c_str());
   }
-  const absl::Status written = WriteReport(files, options.json, ChurnJson(*report));
-  if (!written.ok()) return Report(written);
+  RETURN_IF_ERROR(WriteResult(options.json, ChurnJson(*report)).status());
   return good ? kDone : kFailed;
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/bench/churn_faults.h"
 #include "daemon/bench/churn_run.h"
 #include "daemon/config/config.h"
+#include "daemon/program/command_line.h"
 
 namespace atolld {
 
@@ -36,9 +37,9 @@ struct ChurnOptions {
 // Returns the contents of configs/churn.toml.
 Config DefaultChurnConfig();
 
-// Returns the exit code: 0 if both runs reached their end and all replicas are equal, 2 if the
-// options or the config are wrong, and otherwise 1.
-int BenchChurn(const ChurnOptions& options);
+// Returns the exit code: 0 if both runs reached their end and all replicas are equal, and otherwise
+// 1. Fails with INVALID_ARGUMENT if the options or the config are wrong.
+VerbExit BenchChurn(const ChurnOptions& options);
 
 // -----------------------------------------------------------------------------------------------
 

@@ -128,7 +128,6 @@ class ChurnCluster {
   bool HasTakenEffect();
   // Ends the fault: starts the victim again, continues it, or reconnects it.
   absl::Status Undo();
-  bool struck() const { return struck_.has_value(); }
 
   // Checks which processes have ended. Returns a line for each process that has ended without a
   // fault, and starts it again unless `all_may_end` is true.

@@ -5,11 +5,12 @@
 // progress or, if peers' work is wasted, the same share of the round. The most expensive finding
 // comes first. The time of the exchanges is divided among causes so that no second counts twice:
 // first the extra time of a line or link that is slower than the others, then the time that a
-// smaller codec would save, then the time that more inner steps would hide. diagnosis_text.h shows
-// the findings. Pure. May be called from any thread.
+// smaller codec would save, then the time that more inner steps would hide. Pure. May be called
+// from any thread.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -47,5 +48,13 @@ inline constexpr uint64_t kLeastRoundsToJudge = 3;
 // Returns the findings, the most expensive first. Returns none if the rounds so far show no
 // problem. `status` must hold the newest rounds.
 std::vector<RunFinding> Diagnose(const v1::RunStatus& status);
+
+// Returns the usual times of a round and all findings. "healthy" is true only if there are enough
+// rounds to judge the run.
+nlohmann::ordered_json DiagnosisJson(const v1::RunStatus& status);
+
+// Returns lines with the usual times of a round, then each finding with the config line to change
+// and the advice. If there is no finding, a line says why.
+std::vector<std::string> DiagnosisText(const v1::RunStatus& status);
 
 }  // namespace atolld

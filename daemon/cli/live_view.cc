@@ -226,6 +226,17 @@ void SaidLines::Say(absl::string_view line) {
   std::fflush(out_);
 }
 
+void ProgressLine::Show(absl::string_view text) {
+  if (!terminal_) return;
+  std::fputs(absl::StrCat("\r\033[K", text, " ").c_str(), stderr);
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void ProgressLine::Clear() {
+  if (std::exchange(shown_, false)) std::fputs("\r\033[K", stderr);
+}
+
 Terminal TerminalOf(FILE* out) { return TerminalFor(isatty(fileno(out)) != 0); }
 
 size_t TerminalWidth(FILE* out) {

@@ -61,6 +61,22 @@ class SaidLines {
   uint64_t unsaid_ = 0;
 };
 
+// One line on standard error that says how far something has come, and is written over. It shows
+// nothing unless standard error is a terminal that redraws.
+class ProgressLine {
+ public:
+  ProgressLine() : terminal_(TerminalOf(stderr).redraws) {}
+  ~ProgressLine() { Clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void Show(absl::string_view text);
+  void Clear();
+
+ private:
+  const bool terminal_;
+  bool shown_ = false;
+};
+
 // Redraws lines in place at the end of `out`, which must be a terminal that redraws. Lines are
 // passed through Printable. It never waits for a terminal that is halted (Ctrl-S); it draws nothing
 // until the terminal continues.

@@ -21,19 +21,11 @@
 #include "compression/base/status_macros.h"
 #include "daemon/config/config_defaults.h"
 #include "daemon/config/config_places.h"
+#include "daemon/config/config_rules.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
-#include "daemon/config/data_rules.h"
-#include "daemon/config/exchange_rules.h"
-#include "daemon/config/federation_rules.h"
-#include "daemon/config/http_config.h"
-#include "daemon/config/hub_rules.h"
-#include "daemon/config/masked_rules.h"
 #include "daemon/config/mode_resolution.h"
-#include "daemon/config/mode_rules.h"
-#include "daemon/config/party_rules.h"
 #include "daemon/config/peer_path.h"
-#include "daemon/config/privacy_rules.h"
 #include "daemon/config/run_record.h"
 #include "daemon/config/store_rules.h"
 #include "daemon/config/toml_value.h"
@@ -64,6 +56,10 @@ const std::string& PlaceOf(const ConfigPlaces& places, const std::vector<KeyName
 absl::Status Broken(const ConfigPlaces& places, const std::vector<KeyName>& keys,
                     absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places, keys), ": ", what));
+}
+
+absl::Status Checked(const ConfigPlaces& places, const ConfigFault& fault) {
+  return fault.what.empty() ? absl::OkStatus() : Broken(places, fault.keys, fault.what);
 }
 
 // Returns true if data are read: a stub's worker reads none, a worker of the user's own may not,
@@ -138,8 +134,7 @@ absl::Status CheckModelKind(const Config& c, ConfigUse use, const ConfigPlaces& 
     return Broken(places, {{"worker", "program"}},
                   "[worker] program is missing: with [model] kind 'external' it is what trains");
   }
-  const PartyFault hub = HubFault(c, RunsWorker(c, use), folder);
-  if (!hub.what.empty()) return Broken(places, hub.keys, hub.what);
+  RETURN_IF_ERROR(Checked(places, FaultOfHub(c, RunsWorker(c, use), folder)));
   if (kind != kTorchScriptKind) return absl::OkStatus();
   // A peer that names none gets the run's from the others.
   if (c.model.file.empty() && (use == ConfigUse::kLocal || use == ConfigUse::kCoordinator)) {
@@ -163,8 +158,7 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
     return Broken(places, {{"data", "sources"}, {"data", "path"}},
                   "[data] sources is in place of path; leave one of them out");
   }
-  const DataFault fault = FaultOfData(c.data);
-  if (!fault.what.empty()) return Broken(places, fault.keys, fault.what);
+  RETURN_IF_ERROR(Checked(places, FaultOfData(c.data)));
   DataConfig placed = c.data;
   PlaceData(folder, &placed);
   const bool bytes = c.data.tokenizer == kByteTokenizer;
@@ -258,7 +252,7 @@ absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
 }
 
 absl::Status CheckAdapters(const ConfigModel& m, ConfigUse use, const ConfigPlaces& places) {
-  if (m.kind == kHuggingFaceKind) return absl::OkStatus();  // hub_rules.h
+  if (m.kind == kHuggingFaceKind) return absl::OkStatus();  // FaultOfHub
   if (m.lora_rank == 0) {
     if (m.base.empty() && m.base_digest.empty() && m.lora_targets.empty() && m.lora_alpha == 0) {
       return absl::OkStatus();
@@ -388,11 +382,6 @@ absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
   return absl::OkStatus();
 }
 
-absl::Status CheckExchange(const Config& c, const ConfigPlaces& places) {
-  const ExchangeFault fault = ExchangeFaultOf(c);
-  return fault.what.empty() ? absl::OkStatus() : Broken(places, fault.keys, fault.what);
-}
-
 // Checks the address that a peer hands out, which every other peer, on any machine, dials.
 absl::Status CheckHandedOut(const Config& c, ConfigUse use, const ConfigPlaces& places) {
   if (c.peer.advertise == kDialsOutOnly) return absl::OkStatus();
@@ -485,41 +474,20 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckModelKind(config, use, places, folder));
   RETURN_IF_ERROR(CheckModel(config, use, places));
   RETURN_IF_ERROR(CheckModelFiles(config, use, places, folder));
-  const MisplacedKey misplaced = FindMisplacedKey(config);
-  if (!misplaced.what.empty()) {
-    return Broken(
-        places,
-        {{misplaced.section, misplaced.key}, {misplaced.other_section, misplaced.other_key}},
-        misplaced.what);
-  }
+  RETURN_IF_ERROR(Checked(places, FaultOfMisplacedKey(config)));
   // Before the quorum and what else a mode needs are looked at for themselves.
-  const ModeFault mode = ModeFaultOf(config);
-  if (!mode.what.empty()) {
-    return Broken(places, {{mode.section, mode.key}, {"mode", "kind"}}, mode.what);
-  }
+  RETURN_IF_ERROR(Checked(places, FaultOfMode(config)));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckDevices(config, use, places));
-  RETURN_IF_ERROR(CheckExchange(config, places));
-  RETURN_IF_ERROR(CheckPrivacy(config, places));
+  RETURN_IF_ERROR(Checked(places, FaultOfExchange(config)));
+  RETURN_IF_ERROR(Checked(places, FaultOfPrivacy(config)));
   RETURN_IF_ERROR(CheckAddresses(config, use, places));
-  for (const PartyFault& fault :
-       {HostedFault(config, use), ControlFault(config), SlowerFault(config)}) {
-    if (!fault.what.empty()) return Broken(places, fault.keys, fault.what);
-  }
-  const HttpFault fault = FaultOf(config.http);
-  if (!fault.what.empty()) return Broken(places, {{"http", fault.key}}, fault.what);
-  const StoreFault store = FaultOfStore(config, use);
-  if (!store.what.empty()) return Broken(places, store.keys, store.what);
-  const FederationFault parties = FaultOfFederation(config, use, folder);
-  if (!parties.what.empty()) return Broken(places, parties.keys, parties.what);
-  const ModeFault automatic = AutoModeFault(config, use);
-  if (!automatic.what.empty()) {
-    return Broken(places, {{"mode", automatic.key}, {"mode", "kind"}}, automatic.what);
-  }
-  const MaskedFault masked = MaskedFaultOf(config);
-  if (!masked.what.empty()) {
-    return Broken(places, {{masked.section, masked.key}, {"privacy", "masked"}}, masked.what);
+  for (const ConfigFault& fault :
+       {FaultOfHosted(config, use), FaultOfControl(config), FaultOfSlower(config),
+        FaultOfHttp(config.http), FaultOfStore(config, use), FaultOfFederation(config, use, folder),
+        AutoModeFault(config, use), FaultOfMasks(config)}) {
+    RETURN_IF_ERROR(Checked(places, fault));
   }
   return CheckData(config, use, places, folder);
 }
@@ -571,10 +539,8 @@ class Loader {
   absl::Status Override(const ConfigOverride& change) {
     const ConfigField* field = Find(change.section, change.key);
     CHECK(field != nullptr);  // the caller names a key of the table
-    const RawValue raw =
-        std::visit([](const auto& value) { return RawValue(value); }, change.value);
     places_.Set(field->section, field->key, change.option);
-    const absl::Status status = Assign(field->value, field->Name(), raw);
+    const absl::Status status = Assign(field->value, field->Name(), change.value);
     return status.ok() ? status : Annotate(status, change.option);
   }
 

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,6 +16,7 @@
 #include "absl/time/time.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/config/config_table.h"
+#include "daemon/config/config_value.h"
 
 namespace atolld {
 
@@ -25,7 +25,7 @@ struct ConfigOverride {
   std::string option;
   std::string section;
   std::string key;  // must exist
-  std::variant<int64_t, std::string, double, bool> value;
+  RawValue value;
 };
 
 // Reads the file, applies the overrides, and checks the result. Fails with INVALID_ARGUMENT if the

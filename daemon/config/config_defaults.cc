@@ -47,7 +47,10 @@ const OuterRates& NesterovRates(const Config& config) {
 double OuterLearningRate(const Config& config) {
   const std::string& rule = config.outer.rule;
   if (rule == "nesterov" || rule == "delayed_nesterov") {
-    return NesterovRates(config).learning_rate;
+    // An update that is a round late bears about half of the rate: arXiv:2502.12996 takes 0.4 where
+    // others have 0.7, and at 0.8 runs diverge (docs/experiments.md).
+    const double share = config.mode.kind == "delayed" ? 0.5 : 1;
+    return share * NesterovRates(config).learning_rate;
   }
   return IsAdaptive(config.outer.rule) ? 0.01 : 1;
 }
@@ -117,7 +120,7 @@ void UseDefaultsOfPrivacy(const ConfigPlaces& places, Config* config) {
 }
 
 // Single updates are then never visible, so every rule that judges, cuts or recomputes one is off,
-// unless the file sets it, which is refused (masked_rules.h).
+// unless the file sets it, which is refused (FaultOfMasks).
 void UseDefaultsOfMasks(const ConfigPlaces& places, Config* config) {
   if (!config->privacy.masked) return;
   if (!places.Has("exchange", "clip")) config->exchange.clip = 0;

@@ -6,10 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/config/data_fields.h"
-#include "daemon/config/decoder_keys.h"
-#include "daemon/config/federation_fields.h"
-#include "daemon/config/mode_fields.h"
+#include "daemon/config/section_fields.h"
 #include "daemon/config/store_rules.h"
 #include "daemon/config/worker_program.h"
 #include "optimizer/aggregation_rule.h"
@@ -144,14 +141,6 @@ Fields ModelStartFields(Config& c) {
   };
 }
 
-Fields DecoderFields(Config& c) {
-  Fields fields;
-  for (const DecoderKey& one : DecoderKeys(&c.model.decoder)) {
-    fields.push_back({one.key, one.value, kYes, one.meaning, one.advice});
-  }
-  return fields;
-}
-
 Fields InnerStepFields(Config& c) {
   return {
       {"optimizer", OneOf(&c.inner.optimizer, {"adamw", "muon", "sgd"}), As("inner.optimizer"),
@@ -249,8 +238,8 @@ Fields OuterFields(Config& c) {
           "peers, inner steps, inner "
           "optimiser, mode and size of the model (training.md): for 30 steps of 'adamw' in mode "
           "'sync' 0.4 for one peer, 0.8 for 8 and 1 for 16, and between 0.7, or 0.6 from 335M "
-          "parameters on; 1 with rules 'average' and 'momentum', 0.01 with 'adagrad', 'adam', "
-          "'yogi' and 'cgad'",
+          "parameters on; half of it in mode 'delayed'; 1 with rules 'average' and 'momentum', 0.01 "
+          "with 'adagrad', 'adam', 'yogi' and 'cgad'",
           {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow},
            As("outer.learning_rate_bits"), "learning rate of the outer rule",
            "Lower it if the loss swings from round to round, raise it in short runs of small "
@@ -525,7 +514,7 @@ Fields StopFields(Config& c) {
 }
 
 Fields CoordinatorFields(Config& c) {
-  Fields fields = {
+  return {
       {"address", Text{&c.coordinator.address, TextForm::kDialAddress}, kNo,
        "where peers and `atoll` find the coordinator; tokens hand it out",
        "Set it to a name or address that all peers can dial, in their configs too, unless all "
@@ -551,8 +540,6 @@ Fields CoordinatorFields(Config& c) {
        kNo, "where peers dial that aggregator; empty: the host of `address` and the next port",
        "Set it where that port is taken or closed."},
   };
-  for (ConfigField& field : StoreFields(c)) fields.push_back(std::move(field));
-  return fields;
 }
 
 Fields NetworkFields(Config& c) {
@@ -619,7 +606,7 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
       {"model", kRun,
        "What is trained, and what it begins with. A key that the kind does not have is refused. A "
        "peer takes from its own config only the paths; the coordinator tells it the rest.",
-       Joined(Joined(ModelShapeFields(c), ModelStartFields(c)), DecoderFields(c))},
+       Joined(Joined(ModelShapeFields(c), ModelStartFields(c)), DecoderFields(c.model.decoder))},
       {"data", kRun,
        "What is trained on. A peer has the paths and the tokenizer in its own config.",
        DataFields(c)},
@@ -644,7 +631,8 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
        "0 stands for never.",
        StopFields(c)},
       {"coordinator", kCoordinator,
-       "The coordinator's process. Peers and `atoll` read `address` too.", CoordinatorFields(c)},
+       "The coordinator's process. Peers and `atoll` read `address` too.",
+       Joined(CoordinatorFields(c), StoreFields(c))},
       {"peer", kPeer, "One peer: its place in the run, its disk and its line.", PeerFields(c)},
       {"worker", kPeer, "The process that trains for one peer.", WorkerFields(c)},
       {"machine", kPeer,

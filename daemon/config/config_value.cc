@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "compression/base/check.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/wire_codec.h"
@@ -97,40 +99,6 @@ std::string MustBeOf(const ByteCount& count) {
 
 std::string MustBeOf(const LineRate&) {
   return "a rate like \"100Mbit\", with kbit, Mbit or Gbit, at most \"1000Gbit\"";
-}
-
-std::string MustBeOf(const Text& text) {
-  switch (text.form) {
-    case TextForm::kOneOf:
-      return Quoted(text.choices);
-    case TextForm::kCodec:
-      return Quoted(WireCodecNames());
-    case TextForm::kId:
-      return "1 to 64 characters of a-z, 0-9 and '-'";
-    case TextForm::kNames:
-      return "names of a-z, 0-9 and '_' with commas between";
-    case TextForm::kSha256:
-      return "64 hexadecimal digits";
-    case TextForm::kPath:
-      return "a path; relative ones start at the file's folder";
-    case TextForm::kPlain:
-      return "one line";
-    case TextForm::kDialAddress:
-    case TextForm::kListenAddress:
-      return "an address like '127.0.0.1:7070' or 'unix:/run/atoll'";
-    case TextForm::kAdvertised:
-      return "an address like '127.0.0.1:7070', or 'none' where nobody can dial in";
-    case TextForm::kAddresses:
-      return "addresses like '10.0.0.1:7070' with commas between";
-    case TextForm::kHours:
-      return "hours of a week like 'mon-fri 18:00-08:00, sat-sun'";
-    case TextForm::kHttpAddress:
-      return "'auto', 'off' or an address like '127.0.0.1:7080'";
-    case TextForm::kDevice:
-      return "'auto', 'cpu', 'cuda', one GPU of several like 'cuda:1', 'cuda:all', or a list of "
-             "different GPUs or of CPUs like 'cuda:0,cuda:1' or 'cpu,cpu'";
-  }
-  return "";
 }
 
 absl::Status Refuse(absl::string_view name, absl::string_view must_be, absl::string_view found) {
@@ -279,7 +247,7 @@ absl::Status AssignValue(absl::string_view name, const LineRate& rate, const Raw
   return absl::OkStatus();
 }
 
-bool IsNames(absl::string_view text) {
+bool IsNames(const std::string& text) {
   for (const absl::string_view name : absl::StrSplit(text, ',')) {
     const absl::string_view bare = absl::StripAsciiWhitespace(name);
     if (bare.empty()) return false;
@@ -293,7 +261,7 @@ bool IsNames(absl::string_view text) {
   return true;
 }
 
-bool IsSha256(absl::string_view text) {
+bool IsSha256(const std::string& text) {
   constexpr size_t kHexDigits = 64;
   return text.size() == kHexDigits && absl::c_all_of(text, [](char c) {
            return absl::ascii_isxdigit(static_cast<unsigned char>(c));
@@ -316,7 +284,7 @@ bool IsAddress(absl::string_view text, bool may_be_port_zero) {
   return port <= 65535 && (port > 0 || may_be_port_zero);
 }
 
-bool IsAddresses(absl::string_view text) {
+bool IsAddresses(const std::string& text) {
   for (const absl::string_view one : absl::StrSplit(text, ',')) {
     if (!IsAddress(absl::StripAsciiWhitespace(one), /*may_be_port_zero=*/false)) return false;
   }
@@ -324,7 +292,7 @@ bool IsAddresses(absl::string_view text) {
 }
 
 // Returns true for one name, or several of one kind; no GPU twice.
-bool IsDevice(absl::string_view text) {
+bool IsDevice(const std::string& text) {
   if (text == "auto" || text == "cuda:all") return true;
   std::set<uint32_t> gpus;
   bool cpu = false;
@@ -345,39 +313,76 @@ bool IsDevice(absl::string_view text) {
   return cpu != !gpus.empty();
 }
 
+// One form of text. The forms of choices have no rule here: their choices are the rule.
+struct FormRule {
+  TextForm form;
+  const char* must_be;
+  const char* type;
+  bool (*is_well_formed)(const std::string& value);
+};
+
+bool IsDialAddress(const std::string& value) {
+  return IsAddress(value, /*may_be_port_zero=*/false);
+}
+bool IsListenAddress(const std::string& value) {
+  return IsAddress(value, /*may_be_port_zero=*/true);
+}
+
+constexpr char kAddressLike[] = "an address like '127.0.0.1:7070' or 'unix:/run/atoll'";
+
+const FormRule kFormRules[] = {
+    {TextForm::kOneOf, "", "choice", nullptr},
+    {TextForm::kCodec, "", "choice",
+     [](const std::string& value) { return ParseCodecName(value).ok(); }},
+    {TextForm::kId, "1 to 64 characters of a-z, 0-9 and '-'", "text",
+     [](const std::string& value) { return IsValidId(value); }},
+    {TextForm::kNames, "names of a-z, 0-9 and '_' with commas between", "text", IsNames},
+    {TextForm::kSha256, "64 hexadecimal digits", "text", IsSha256},
+    {TextForm::kPath, "a path; relative ones start at the file's folder", "path",
+     [](const std::string&) { return true; }},
+    {TextForm::kPlain, "one line", "text",
+     [](const std::string& value) { return !absl::StrContains(value, '\n'); }},
+    {TextForm::kDialAddress, kAddressLike, "address", IsDialAddress},
+    {TextForm::kListenAddress, kAddressLike, "address", IsListenAddress},
+    {TextForm::kAdvertised, "an address like '127.0.0.1:7070', or 'none' where nobody can dial in",
+     "address",
+     [](const std::string& value) { return value == kDialsOutOnly || IsDialAddress(value); }},
+    {TextForm::kAddresses, "addresses like '10.0.0.1:7070' with commas between", "addresses",
+     IsAddresses},
+    {TextForm::kHours, "hours of a week like 'mon-fri 18:00-08:00, sat-sun'", "text",
+     [](const std::string& value) { return WeekHours::Parse(value).ok(); }},
+    {TextForm::kHttpAddress, "'auto', 'off' or an address like '127.0.0.1:7080'", "text",
+     [](const std::string& value) {
+       return value == "auto" || value == "off" ||
+              (!absl::StartsWith(value, "unix:") && IsListenAddress(value));
+     }},
+    {TextForm::kDevice,
+     "'auto', 'cpu', 'cuda', one GPU of several like 'cuda:1', 'cuda:all', or a list of different "
+     "GPUs or of CPUs like 'cuda:0,cuda:1' or 'cpu,cpu'",
+     "text", IsDevice},
+};
+
+const FormRule& RuleOf(const Text& text) {
+  const FormRule* const rule =
+      absl::c_find_if(kFormRules, [&](const FormRule& one) { return one.form == text.form; });
+  CHECK(rule != std::end(kFormRules));
+  return *rule;
+}
+
+// Returns the values that are allowed; empty if there is another rule.
+std::vector<std::string> ChoicesOf(const Text& text) {
+  return text.form == TextForm::kCodec ? WireCodecNames() : text.choices;
+}
+
+std::string MustBeOf(const Text& text) {
+  const FormRule& rule = RuleOf(text);
+  return *rule.must_be == '\0' ? Quoted(ChoicesOf(text)) : rule.must_be;
+}
+
 bool IsWellFormed(const Text& text, const std::string& value) {
-  switch (text.form) {
-    case TextForm::kOneOf:
-      return absl::c_linear_search(text.choices, value);
-    case TextForm::kCodec:
-      return ParseCodecName(value).ok();
-    case TextForm::kId:
-      return IsValidId(value);
-    case TextForm::kNames:
-      return IsNames(value);
-    case TextForm::kSha256:
-      return IsSha256(value);
-    case TextForm::kPath:
-      return true;
-    case TextForm::kPlain:
-      return !absl::StrContains(value, '\n');
-    case TextForm::kDialAddress:
-      return IsAddress(value, /*may_be_port_zero=*/false);
-    case TextForm::kListenAddress:
-      return IsAddress(value, /*may_be_port_zero=*/true);
-    case TextForm::kAdvertised:
-      return value == kDialsOutOnly || IsAddress(value, /*may_be_port_zero=*/false);
-    case TextForm::kAddresses:
-      return IsAddresses(value);
-    case TextForm::kHours:
-      return WeekHours::Parse(value).ok();
-    case TextForm::kHttpAddress:
-      return value == "auto" || value == "off" ||
-             (!absl::StartsWith(value, "unix:") && IsAddress(value, /*may_be_port_zero=*/true));
-    case TextForm::kDevice:
-      return IsDevice(value);
-  }
-  return false;
+  const FormRule& rule = RuleOf(text);
+  return rule.is_well_formed == nullptr ? absl::c_linear_search(text.choices, value)
+                                        : rule.is_well_formed(value);
 }
 
 absl::Status AssignValue(absl::string_view name, const Text& text, const RawValue& raw) {
@@ -390,8 +395,7 @@ absl::Status AssignValue(absl::string_view name, const Text& text, const RawValu
     return Refuse(name, "set", "empty");
   }
   if (!(value->empty() && text.may_be_empty) && !IsWellFormed(text, *value)) {
-    std::vector<std::string> names = text.choices;
-    if (text.form == TextForm::kCodec) names = WireCodecNames();
+    const std::vector<std::string> names = ChoicesOf(text);
     const std::string near = names.empty() ? "" : LikelyName(*value, names);
     return Refuse(name, MustBeOf(text),
                   absl::StrCat("'", *value, "'",
@@ -437,23 +441,7 @@ std::string TypeOf(const FieldValue& value) {
     std::string operator()(const TimeSpan&) const { return "time"; }
     std::string operator()(const ByteCount&) const { return "bytes"; }
     std::string operator()(const LineRate&) const { return "rate"; }
-    std::string operator()(const Text& text) const {
-      switch (text.form) {
-        case TextForm::kOneOf:
-        case TextForm::kCodec:
-          return "choice";
-        case TextForm::kPath:
-          return "path";
-        case TextForm::kDialAddress:
-        case TextForm::kListenAddress:
-        case TextForm::kAdvertised:
-          return "address";
-        case TextForm::kAddresses:
-          return "addresses";
-        default:
-          return "text";
-      }
-    }
+    std::string operator()(const Text& text) const { return RuleOf(text).type; }
   };
   return std::visit(Visitor(), value);
 }

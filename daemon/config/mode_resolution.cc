@@ -71,29 +71,33 @@ ModeQuestion QuestionOf(const Config& config) {
 
 }  // namespace
 
-ModeFault AutoModeFault(const Config& config, ConfigUse use) {
+ConfigFault AutoModeFault(const Config& config, ConfigUse use) {
   const bool makes_run = use == ConfigUse::kLocal || use == ConfigUse::kCoordinator;
   if (config.mode.kind != "auto" || !makes_run) return {};
-  const std::string instead = "name the mode that `atoll plan` chooses";
+  const auto needs = [](const char* key, const std::string& what, const char* option) {
+    return ConfigFault{{{"mode", key}, {"mode", "kind"}},
+                       absl::StrCat("[mode] kind 'auto' needs ", what,
+                                    "name the mode that `atoll plan` chooses", option)};
+  };
   if (IsForeign(config.model.kind)) {
-    return {"kind", absl::StrCat("[mode] kind 'auto' needs the size of the model, which only the "
-                                 "worker of a model of kind '",
-                                 config.model.kind, "' knows: ", instead, " with --parameters")};
+    return needs("kind",
+                 absl::StrCat("the size of the model, which only the worker of a model of kind '",
+                              config.model.kind, "' knows: "),
+                 " with --parameters");
   }
   if (config.inner.epochs > 0) {
-    return {"kind", absl::StrCat("[mode] kind 'auto' needs the steps of a round, and with [inner] "
-                                 "epochs each peer has its own: ",
-                                 instead)};
+    return needs("kind",
+                 "the steps of a round, and with [inner] epochs each peer has its own: ", "");
   }
   if (StepSeconds(config) <= 0) {
-    return {"step_time", absl::StrCat("[mode] kind 'auto' needs step_time, what one inner step "
-                                      "takes on a peer's machine: give it, or ",
-                                      instead, " with --step-seconds")};
+    return needs("step_time",
+                 "step_time, what one inner step takes on a peer's machine: give it, or ",
+                 " with --step-seconds");
   }
   if (LineRateOf(config) == 0) {
-    return {"line_rate", absl::StrCat("[mode] kind 'auto' needs line_rate, what the slowest peer's "
-                                      "line carries each way: give it, or ",
-                                      instead, " with --rate or --topology")};
+    return needs("line_rate",
+                 "line_rate, what the slowest peer's line carries each way: give it, or ",
+                 " with --rate or --topology");
   }
   return {};
 }
@@ -120,7 +124,7 @@ absl::StatusOr<std::string> ResolveMode(Config* config) {
   const auto allowed = [&](const ModeShape& shape) {
     Config with = *config;
     with.mode = ModeOf(shape);
-    return ModeFaultOf(with).what.empty();
+    return FaultOfMode(with).what.empty();
   };
   const absl::StatusOr<ModeOption> chosen = ChooseMode(question, share, codecs, allowed);
   if (!chosen.ok()) {
@@ -139,7 +143,7 @@ absl::StatusOr<v1::RunSpec> SpecOf(const Config& config, const v1::RunSpec* made
                                    std::string* because) {
   because->clear();
   if (config.mode.kind != "auto") return MakeRunSpec(config);
-  const ModeFault missing = AutoModeFault(config, ConfigUse::kCoordinator);
+  const ConfigFault missing = AutoModeFault(config, ConfigUse::kCoordinator);
   if (!missing.what.empty() && made == nullptr) return absl::InvalidArgumentError(missing.what);
   Config resolved = config;
   const absl::StatusOr<std::string> why =

@@ -10,14 +10,14 @@
 
 #include "absl/status/statusor.h"
 #include "atoll/v1/run.pb.h"
+#include "daemon/config/config_rules.h"
 #include "daemon/config/config_sections.h"
-#include "daemon/config/mode_rules.h"
 
 namespace atolld {
 
 // Returns the first key that "auto" needs and the config does not give, and what to set. No fault
 // is returned for another mode, or for a use that makes no run.
-ModeFault AutoModeFault(const Config& config, ConfigUse use);
+ConfigFault AutoModeFault(const Config& config, ConfigUse use);
 
 // Writes the choice into [mode] and [exchange] codec of a config with "auto" in which AutoModeFault
 // has found no fault. Returns the reason for the choice, in one line. Fails with

@@ -1,54 +1,52 @@
-#include "daemon/config/mode_rules.h"
-
+// The rules between [mode] and the other keys of a run.
 #include <cstddef>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "optimizer/aggregation_rule.h"
+#include "daemon/config/config_rules.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
 namespace {
 
-bool Has(const std::vector<std::string>& kinds, const std::string& kind) {
-  for (const std::string& one : kinds) {
-    if (one == kind) return true;
-  }
-  return false;
+// The fault of a key that [mode] kind may be at odds with.
+ConfigFault BesideKind(const char* section, const char* key, std::string what) {
+  return {{{section, key}, {"mode", "kind"}}, std::move(what)};
 }
 
 // Checks the keys of one rule, and the keys that need a rule.
-ModeFault FaultOfRule(const Config& c) {
+ConfigFault FaultOfRule(const Config& c) {
   const std::string& rule = c.outer.rule;
   if (c.mode.momentum_clip != 0 && !HasMomentum(rule)) {
-    return {"momentum_clip",
-            absl::StrCat("[mode] momentum_clip needs an outer rule with momentum ('nesterov', "
-                         "'momentum', 'delayed_nesterov'), not '",
-                         rule, "'")};
+    return BesideKind(
+        "mode", "momentum_clip",
+        absl::StrCat("[mode] momentum_clip needs an outer rule with momentum ('nesterov', "
+                     "'momentum', 'delayed_nesterov'), not '",
+                     rule, "'"));
   }
   if (c.mode.kind == "delayed" && c.mode.age_cutoff == 1) {
-    return {"age_cutoff",
-            "[mode] age_cutoff must be 0 or at least 2 with kind 'delayed': whatever is trained "
-            "ahead has missed one entry, so from 1 on none of it would count"};
+    return BesideKind(
+        "mode", "age_cutoff",
+        "[mode] age_cutoff must be 0 or at least 2 with kind 'delayed': whatever is trained "
+        "ahead has missed one entry, so from 1 on none of it would count");
   }
   if (rule == "cgad" && c.mode.age_decay == 0 && c.mode.age_cutoff == 0) {
-    return {"rule",
-            "[outer] rule 'cgad' needs [mode] age_decay or age_cutoff, which are for kinds "
-            "'delayed' and 'async': without them it is 'adam'",
-            "outer"};
+    return BesideKind(
+        "outer", "rule",
+        "[outer] rule 'cgad' needs [mode] age_decay or age_cutoff, which are for kinds "
+        "'delayed' and 'async': without them it is 'adam'");
   }
   return {};
 }
 
 // Rounds of "async" consist of the peers that arrive, so rules that depend on who is in a round are
 // excluded.
-ModeFault FaultOfAsync(const Config& c) {
+ConfigFault FaultOfAsync(const Config& c) {
   if (c.mode.kind != "async") return {};
   const auto fault = [](const char* section, const char* key, const std::string& why) {
-    return ModeFault{key, absl::StrCat("[", section, "] ", key, " and [mode] kind 'async': ", why),
-                     section};
+    return BesideKind(section, key,
+                      absl::StrCat("[", section, "] ", key, " and [mode] kind 'async': ", why));
   };
   if (c.privacy.masked) {
     return fault(
@@ -69,10 +67,7 @@ ModeFault FaultOfAsync(const Config& c) {
     return fault("federation", c.federation.drop != 0 ? "drop" : "participation",
                  "an entry takes the updates that come, and no peers are drawn for it");
   }
-  AggregationSettings settings;
-  settings.rule = c.exchange.aggregation;
-  settings.faulty = c.exchange.faulty;
-  const absl::StatusOr<AggregationRule> rule = AggregationRule::Make(settings);
+  const absl::StatusOr<AggregationRule> rule = AggregationOf(c);
   const size_t least = rule.ok() ? rule->LeastContributors() : 1;
   if (least > c.run.quorum && least > 1) {
     return fault("exchange", "aggregation",
@@ -85,20 +80,18 @@ ModeFault FaultOfAsync(const Config& c) {
 
 // Checks for keys that have no meaning for an entry that covers only some of the values.
 // CheckFragments refuses the same for a run whose config was not checked.
-ModeFault FaultOfFragments(const Config& c) {
+ConfigFault FaultOfFragments(const Config& c) {
   if (c.mode.kind != "streaming" || c.mode.fragments <= 1) return {};
   const auto must = [&](absl::string_view key, absl::string_view right, absl::string_view why) {
-    return ModeFault{"fragments", absl::StrCat(key, " must be ", right, " with [mode] fragments = ",
-                                               c.mode.fragments, ": ", why)};
+    return BesideKind("mode", "fragments",
+                      absl::StrCat(key, " must be ", right,
+                                   " with [mode] fragments = ", c.mode.fragments, ": ", why));
   };
   if (c.run.rounds < c.mode.fragments) {
     return must("[run] rounds", absl::StrCat("at least ", c.mode.fragments),
                 "a fragment that is never exchanged stays as it was in version 0");
   }
-  AggregationSettings settings;
-  settings.rule = c.exchange.aggregation;
-  settings.faulty = c.exchange.faulty;
-  const absl::StatusOr<AggregationRule> rule = AggregationRule::Make(settings);
+  const absl::StatusOr<AggregationRule> rule = AggregationOf(c);
   if (rule.ok() && rule->has_centre()) {
     return must("[exchange] aggregation", "a rule without a centre",
                 absl::StrCat("'", c.exchange.aggregation,
@@ -129,9 +122,9 @@ ModeFault FaultOfFragments(const Config& c) {
 
 // Checks for keys that cannot work with a training that begins before the previous entry exists, or
 // that continues from a worker's own parameters.
-ModeFault GoesOnFault(const Config& config) {
+ConfigFault GoesOnFault(const Config& config) {
   const std::string& kind = config.mode.kind;
-  if (!Has({"streaming", "eager", "delayed"}, kind)) return {};
+  if (kind != "streaming" && kind != "eager" && kind != "delayed") return {};
   struct Without {
     bool broken;
     const char* what;
@@ -150,21 +143,23 @@ ModeFault GoesOnFault(const Config& config) {
            {config.parties.hosted != 0,
             "[parties] hosted = 0: virtual parties take turns on one worker, which goes on from "
             "its own last round"}}) {
-    if (one.broken) return {"kind", absl::StrCat("[mode] kind '", kind, "' needs ", one.what)};
+    if (one.broken)
+      return BesideKind("mode", "kind", absl::StrCat("[mode] kind '", kind, "' needs ", one.what));
   }
   return {};
 }
 
 }  // namespace
 
-ModeFault ModeFaultOf(const Config& config) {
+ConfigFault FaultOfMode(const Config& config) {
   const ModeConfig& m = config.mode;
   if (m.kind == "streaming" && m.overlap > config.inner.steps) {
-    return {"overlap",
-            absl::StrCat("[mode] overlap ", m.overlap, " is above [inner] steps, ",
-                         config.inner.steps, ": an entry is merged before the next round ends")};
+    return BesideKind(
+        "mode", "overlap",
+        absl::StrCat("[mode] overlap ", m.overlap, " is above [inner] steps, ", config.inner.steps,
+                     ": an entry is merged before the next round ends"));
   }
-  for (const ModeFault& fault :
+  for (const ConfigFault& fault :
        {FaultOfRule(config), FaultOfAsync(config), FaultOfFragments(config), GoesOnFault(config)}) {
     if (!fault.what.empty()) return fault;
   }

@@ -238,13 +238,13 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
   return spec;
 }
 
-MisplacedKey FindMisplacedKey(const Config& config) {
+ConfigFault FaultOfMisplacedKey(const Config& config) {
   const AllKeys keys(config);
   for (size_t i = 0; i < keys.size(); ++i) {
     const KeyCondition& condition = keys[i].only_with;
     if (keys.HasDefault(i) || keys.Holds(condition)) continue;
     const ConfigField& other = keys.Find(condition.key);
-    return {keys[i].section, keys[i].key, other.section, other.key,
+    return {{{keys[i].section, keys[i].key}, {other.section, other.key}},
             absl::StrCat(keys[i].Name(), " is for ",
                          other.section == keys[i].section ? other.key : other.Name(), " '",
                          absl::StrJoin(condition.values, "' or '"), "' alone, not '",

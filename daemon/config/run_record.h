@@ -4,9 +4,8 @@
 // Pure. May be called from any thread.
 #pragma once
 
-#include <string>
-
 #include "atoll/v1/run.pb.h"
+#include "daemon/config/config_rules.h"
 #include "daemon/config/config_sections.h"
 
 namespace atolld {
@@ -19,16 +18,9 @@ v1::RunSpec MakeRunSpec(const RunConfig& config);
 // Returns how many of run.peers peers are drawn for a round (membership/run/participation.h).
 uint32_t DrawnPeers(const RunConfig& config);
 
-// A key that has no meaning beside the value of another key.
-struct MisplacedKey {
-  std::string section, key;
-  std::string other_section, other_key;
-  std::string what;  // the message; empty if there is no such key
-};
-
 // Returns the first key, in the table's order, that does not have its default although the
 // condition under which it has a meaning does not hold. The message names the values that the other
 // key would need.
-MisplacedKey FindMisplacedKey(const Config& config);
+ConfigFault FaultOfMisplacedKey(const Config& config);
 
 }  // namespace atolld

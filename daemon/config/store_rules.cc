@@ -6,8 +6,6 @@
 namespace atolld {
 namespace {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
 // The shortest lease of an etcd with its default election time-out, and a lease that is too long to
 // be useful.
 constexpr absl::Duration kShortestLease = absl::Seconds(2);
@@ -15,7 +13,7 @@ constexpr absl::Duration kLongestLease = absl::Seconds(60);
 
 std::string Named(const char* key) { return absl::StrCat("[coordinator] ", key); }
 
-StoreFault FaultOfEmbedded(const Config::Coordinator& c) {
+ConfigFault FaultOfEmbedded(const Config::Coordinator& c) {
   const std::pair<const char*, const std::string&> of_etcd[] = {
       {"etcd", c.etcd},
       {"etcd_authority", c.etcd_authority},
@@ -23,28 +21,28 @@ StoreFault FaultOfEmbedded(const Config::Coordinator& c) {
       {"etcd_key", c.etcd_key}};
   for (const auto& [key, value] : of_etcd) {
     if (value.empty()) continue;
-    return {Keys{{"coordinator", key}, {"coordinator", "store"}},
+    return {{{"coordinator", key}, {"coordinator", "store"}},
             absl::StrCat(Named(key), " needs [coordinator] store = 'etcd', not '", c.store, "'")};
   }
   return {};
 }
 
-StoreFault FaultOfTls(const Config::Coordinator& c) {
+ConfigFault FaultOfTls(const Config::Coordinator& c) {
   if (c.etcd_certificate.empty() != c.etcd_key.empty()) {
     const char* const has = c.etcd_key.empty() ? "etcd_certificate" : "etcd_key";
     const char* const lacks = c.etcd_key.empty() ? "etcd_key" : "etcd_certificate";
-    return {Keys{{"coordinator", has}},
+    return {{{"coordinator", has}},
             absl::StrCat(Named(has), " needs ", Named(lacks), " beside it")};
   }
   if (!c.etcd_authority.empty()) return {};
   if (!c.etcd_key.empty()) {
-    return {Keys{{"coordinator", "etcd_certificate"}},
+    return {{{"coordinator", "etcd_certificate"}},
             absl::StrCat(Named("etcd_certificate"), " needs ", Named("etcd_authority"),
                          ", by which etcd's own certificate is checked")};
   }
   for (const std::string& endpoint : SplitNames(c.etcd)) {
     if (IsLoopback(endpoint)) continue;
-    return {Keys{{"coordinator", "etcd"}, {"coordinator", "etcd_authority"}},
+    return {{{"coordinator", "etcd"}, {"coordinator", "etcd_authority"}},
             absl::StrCat(
                 Named("etcd"), " '", endpoint,
                 "' is beyond this machine, and anyone on the way there could change the run: set ",
@@ -53,25 +51,25 @@ StoreFault FaultOfTls(const Config::Coordinator& c) {
   return {};
 }
 
-StoreFault FaultOfEtcd(const Config& config, ConfigUse use) {
+ConfigFault FaultOfEtcd(const Config& config, ConfigUse use) {
   const Config::Coordinator& c = config.coordinator;
   if (c.etcd.empty()) {
     return {
-        Keys{{"coordinator", "etcd"}, {"coordinator", "store"}},
+        {{"coordinator", "etcd"}, {"coordinator", "store"}},
         "[coordinator] store = 'etcd' needs [coordinator] etcd, where etcd's members are found, "
         "such as '127.0.0.1:2379'"};
   }
   if (config.run.id.empty() && use == ConfigUse::kCoordinator) {
-    return {Keys{{"run", "id"}, {"coordinator", "store"}},
+    return {{{"run", "id"}, {"coordinator", "store"}},
             "[coordinator] store = 'etcd' needs [run] id: by it the run's coordinators find what "
             "they share"};
   }
   if (c.etcd_lease != absl::Floor(c.etcd_lease, absl::Seconds(1))) {
-    return {Keys{{"coordinator", "etcd_lease"}},
+    return {{{"coordinator", "etcd_lease"}},
             "[coordinator] etcd_lease must be whole seconds, as etcd counts them"};
   }
   if (c.aggregator == "always") {
-    return {Keys{{"coordinator", "aggregator"}, {"coordinator", "store"}},
+    return {{{"coordinator", "aggregator"}, {"coordinator", "store"}},
             "[coordinator] aggregator must not be 'always' with store = 'etcd': it would come and "
             "go with the leader; run an `atolld peer` with role 'aggregator' instead"};
   }
@@ -113,16 +111,16 @@ std::vector<ConfigField> StoreFields(Config& config) {
   };
 }
 
-StoreFault FaultOfStore(const Config& config, ConfigUse use) {
+ConfigFault FaultOfStore(const Config& config, ConfigUse use) {
   const Config::Coordinator& c = config.coordinator;
   for (const std::string& address : SplitNames(c.others)) {
     if (IsWildcard(address)) {
-      return {Keys{{"coordinator", "others"}},
+      return {{{"coordinator", "others"}},
               absl::StrCat(Named("others"), " '", address,
                            "' is every address of a machine, and nobody can dial it")};
     }
     if (config.network.plaintext && !IsLoopback(address)) {
-      return {Keys{{"coordinator", "others"}},
+      return {{{"coordinator", "others"}},
               absl::StrCat(Named("others"), " '", address,
                            "' is beyond this machine, where [network] plaintext = true would let "
                            "anybody in; leave it out")};

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "daemon/config/config_field.h"
+#include "daemon/config/config_rules.h"
 #include "daemon/config/config_sections.h"
 
 namespace atolld {
@@ -15,15 +15,9 @@ namespace atolld {
 // outlive them.
 std::vector<ConfigField> StoreFields(Config& config);
 
-struct StoreFault {
-  // The keys to change, each with its section.
-  std::vector<std::pair<std::string, std::string>> keys;
-  std::string what;  // empty if nothing is wrong
-};
-
 // Checks these rules. For example, a config whose store is shared must give the run's id, and
 // connections to etcd on another machine must be encrypted.
-StoreFault FaultOfStore(const Config& config, ConfigUse use);
+ConfigFault FaultOfStore(const Config& config, ConfigUse use);
 
 // Returns the addresses of the run's coordinators, [coordinator] address first. One of these
 // coordinators leads.

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/local/local_plan.h"
 #include "daemon/config/config_text.h"
 #include "daemon/config/data_config.h"
 #include "daemon/experiment/compose_template.h"
@@ -40,18 +42,6 @@ std::string Quoted(const std::string& text) { return nlohmann::json(text).dump()
 // Does the same for a text in which Compose would take a dollar for a variable.
 std::string QuotedForCompose(const std::string& text) {
   return Quoted(absl::StrReplaceAll(text, {{"$", "$$"}}));
-}
-
-// Returns true if `name` fits a pattern in which each '*' means any text.
-bool FitsPattern(absl::string_view name, absl::string_view pattern) {
-  if (pattern.empty()) return name.empty();
-  if (pattern[0] == '*') {
-    for (size_t i = 0; i <= name.size(); ++i) {
-      if (FitsPattern(name.substr(i), pattern.substr(1))) return true;
-    }
-    return false;
-  }
-  return !name.empty() && name[0] == pattern[0] && FitsPattern(name.substr(1), pattern.substr(1));
 }
 
 // Makes the files of one setting with one seed.
@@ -150,19 +140,13 @@ class ComposeMaker {
     return Mount("availability trace", &config_.availability.trace);
   }
 
-  std::string PartitionValue(const RawValue& value) const {
-    if (const auto* text = std::get_if<std::string>(&value)) return Quoted(*text);
-    if (const auto* number = std::get_if<double>(&value)) return absl::StrCat(*number);
-    if (const auto* whole = std::get_if<int64_t>(&value)) return absl::StrCat(*whole);
-    const auto* flag = std::get_if<bool>(&value);
-    return flag != nullptr && *flag ? "true" : "false";
-  }
-
   // What deals the data out, and nothing else.
   std::string ExperimentText() const {
     std::map<std::string, std::string> values;
     const auto take = [&](const SettingChange& change) {
-      if (change.section == "partition") values[change.key] = PartitionValue(change.value);
+      if (change.section != "partition") return;
+      const std::string text = change.ValueText();
+      values[change.key] = std::holds_alternative<std::string>(change.value) ? Quoted(text) : text;
     };
     for (const SettingChange& change : experiment_.partition) take(change);
     for (const SettingChange& change : experiment_.settings[plan_.setting].changes) take(change);
@@ -330,7 +314,7 @@ const LinkKeys* LinkOf(const std::vector<LinkKeys>& links, const std::string& pa
       named = true;
     }
     const bool fits =
-        link.pattern == kDefaultLine ? found == nullptr : FitsPattern(party, link.pattern);
+        link.pattern == kDefaultLine ? found == nullptr : MatchesPattern(link.pattern, party);
     if (!named && fits) found = &link;
   }
   return found;

@@ -29,7 +29,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/env/env.h"
-#include "daemon/experiment/compose_peers.h"
+#include "daemon/experiment/compose_engine.h"
 #include "daemon/experiment/experiment.h"
 #include "daemon/experiment/experiment_folder.h"
 #include "daemon/experiment/run_plan.h"

@@ -17,6 +17,12 @@ std::string SettingChange::ValueText() const {
   return std::get<OtherValue>(value).description;
 }
 
+std::vector<std::string> Experiment::SettingNames() const {
+  std::vector<std::string> names;
+  for (const ExperimentSetting& setting : settings) names.push_back(setting.name);
+  return names;
+}
+
 std::string PathName(absl::string_view name) {
   constexpr size_t kMost = 32;  // so that a run's id keeps within its 64 characters
   std::string path;

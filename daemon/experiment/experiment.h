@@ -85,6 +85,7 @@ struct Experiment {
   std::string run_text;
 
   bool has_partition() const { return !partition_place.empty(); }
+  std::vector<std::string> SettingNames() const;
 };
 
 // Returns a name in the form that is used in paths: "FedProx, alpha = 0.1" becomes

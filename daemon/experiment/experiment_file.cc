@@ -21,17 +21,63 @@
 #include "daemon/config/config_table.h"
 #include "daemon/config/toml_value.h"
 #include "daemon/experiment/experiment_sections.h"
-#include "daemon/experiment/setting_grid.h"
 
 namespace atolld {
 namespace {
 
 constexpr size_t kMostFileBytes = 1 << 20;
 constexpr size_t kMostSeeds = 1000;
+constexpr size_t kMostSettings = 1000;
 constexpr char kDefaultLink[] = "default";
 
 absl::Status Wrong(const std::string& place, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
+}
+
+// The values to try for one key of the grid. There is at least one.
+using GridAxis = std::vector<SettingChange>;
+
+// Returns "alpha", or "outer.rule" if another axis has a key of that name.
+std::string ShortName(const SettingChange& change, const std::vector<GridAxis>& axes) {
+  size_t same = 0;
+  for (const GridAxis& axis : axes) same += axis.front().key == change.key ? 1 : 0;
+  return same > 1 ? change.Name() : change.key;
+}
+
+// Returns a setting for each pair of a named setting and a combination of the grid. If there are no
+// named settings and no axes, returns one setting with the name `base` that changes nothing. The
+// last axis varies fastest. If a named setting and the grid both change a key, the grid's value
+// applies. Fails with INVALID_ARGUMENT if two settings have the same name or if there are more than
+// kMostSettings; the message does not give the place.
+absl::StatusOr<std::vector<ExperimentSetting>> ExpandSettings(
+    const std::vector<ExperimentSetting>& named, const std::vector<GridAxis>& axes,
+    const std::string& base) {
+  std::vector<ExperimentSetting> settings = named;
+  if (settings.empty()) settings.push_back({axes.empty() ? base : "", {}});
+  for (const GridAxis& axis : axes) {
+    std::vector<ExperimentSetting> wider;
+    for (const ExperimentSetting& setting : settings) {
+      for (const SettingChange& change : axis) {
+        ExperimentSetting one = setting;
+        absl::StrAppend(&one.name, one.name.empty() ? "" : ", ", ShortName(change, axes), " = ",
+                        change.ValueText());
+        one.changes.push_back(change);
+        wider.push_back(std::move(one));
+      }
+      if (wider.size() > kMostSettings) {
+        return absl::InvalidArgumentError(absl::StrCat("the grid has more than ", kMostSettings,
+                                                       " combinations; leave some values out"));
+      }
+    }
+    settings = std::move(wider);
+  }
+  std::set<std::string> names;
+  for (const ExperimentSetting& setting : settings) {
+    if (names.insert(setting.name).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("two settings are called '", setting.name,
+                                                   "'; give each a name or a value of its own"));
+  }
+  return settings;
 }
 
 // Reads one file. The document must outlive the reader.

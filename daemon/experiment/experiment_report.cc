@@ -19,12 +19,6 @@ namespace {
 
 constexpr size_t kMostPictures = 12;  // of partitions: more say little and weigh much
 
-std::vector<std::string> SettingNames(const Experiment& experiment) {
-  std::vector<std::string> names;
-  for (const ExperimentSetting& setting : experiment.settings) names.push_back(setting.name);
-  return names;
-}
-
 std::string RoundText(double value) { return absl::StrFormat("%g", value); }
 
 using Place = std::optional<double>;
@@ -183,8 +177,8 @@ std::vector<BandPoint> LossBand(absl::Span<const RunResult> results, const std::
 }
 
 std::string ReportHtml(const Experiment& experiment, const ReportInput& input) {
-  const std::vector<SettingRow> table = MakeTable(SettingNames(experiment), experiment.seeds.size(),
-                                                  input.results, experiment.target_loss);
+  const std::vector<SettingRow> table = MakeTable(
+      experiment.SettingNames(), experiment.seeds.size(), input.results, experiment.target_loss);
   const size_t planned = experiment.settings.size() * experiment.seeds.size();
   std::string summary =
       absl::StrCat(Counted(experiment.settings.size(), "setting"), ", ",

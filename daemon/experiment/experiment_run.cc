@@ -23,8 +23,10 @@
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/lab.h"
 #include "daemon/cli/live_view.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/cli/run_watcher.h"
+#include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/experiment/compose_engine.h"
@@ -35,12 +37,9 @@
 #include "daemon/experiment/experiment_parties.h"
 #include "daemon/experiment/experiment_record.h"
 #include "daemon/experiment/experiment_report.h"
-#include "daemon/experiment/lab_topology.h"
 #include "daemon/experiment/local_launcher.h"
 #include "daemon/experiment/result_table.h"
 #include "daemon/experiment/run_queue.h"
-#include "daemon/figures/status_json.h"
-#include "daemon/program/command_line.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 
@@ -51,19 +50,6 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(500);
 constexpr double kTellEverySeconds = 30;  // where there is no terminal to draw on
 constexpr uint64_t kMostRunReport = 16 << 20;
 constexpr uint64_t kMostRunMetrics = uint64_t{1} << 30;
-
-std::string AbsoluteDir(const std::string& dir) {
-  std::error_code error;
-  std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  return path.string();
-}
-
-std::vector<std::string> NamesOf(const Experiment& experiment) {
-  std::vector<std::string> names;
-  for (const ExperimentSetting& setting : experiment.settings) names.push_back(setting.name);
-  return names;
-}
 
 // Plans every setting with every seed. All settings get their first seed before any gets its
 // second, so that an experiment that is ended early can be compared.
@@ -270,8 +256,8 @@ absl::Status WriteReport(Files& files, const Experiment& experiment, const std::
 // The end of both verbs: prints the table, for people or as JSON.
 void TellResults(const Experiment& experiment, const std::vector<RunResult>& results,
                  const std::string& dir, const std::string& report, bool json) {
-  const std::vector<SettingRow> table =
-      MakeTable(NamesOf(experiment), experiment.seeds.size(), results, experiment.target_loss);
+  const std::vector<SettingRow> table = MakeTable(
+      experiment.SettingNames(), experiment.seeds.size(), results, experiment.target_loss);
   if (json) {
     const nlohmann::ordered_json told = {
         {"name", experiment.name},
@@ -280,17 +266,13 @@ void TellResults(const Experiment& experiment, const std::vector<RunResult>& res
         {"finished", results.size()},
         {"report", report},
         {"table", TableJson(table)}};
-    std::fputs(JsonText(told).c_str(), stdout);
-    return;
+    return PrintJson(told);
   }
   PrintLine(stdout, "");
-  for (const std::string& line : TableLines(TextOf(table, experiment.target_loss))) {
-    PrintLine(stdout, line);
-  }
+  PrintLines(TableLines(TextOf(table, experiment.target_loss)));
   PrintLine(stdout, "");
-  const std::vector<std::vector<std::string>> places = {
-      {"report", report}, {"every run's figures", absl::StrCat(dir, "/", kResultsFile)}};
-  for (const std::string& line : AlignColumns(places, "<<")) PrintLine(stdout, line);
+  PrintLines(AlignColumns(
+      {{"report", report}, {"every run's figures", absl::StrCat(dir, "/", kResultsFile)}}, "<<"));
 }
 
 std::vector<QueuedRun> QueueOf(const Experiment& experiment, const std::vector<RunPlan>& plans) {
@@ -333,36 +315,34 @@ absl::StatusOr<std::vector<RunPlan>> PlanIn(PosixFiles& files, const std::string
 }
 
 // Works from the checked file to the report. This process holds the folder.
-int WorkIn(PosixFiles& files, Experiment experiment, const std::string& dir,
-           const ExperimentRunOptions& options, const std::string& place) {
+VerbExit WorkIn(PosixFiles& files, Experiment experiment, const std::string& dir,
+                const ExperimentRunOptions& options, const std::string& place) {
   FILE* const out = options.json ? stderr : stdout;
   ExperimentParties parties(files, dir);
-  const absl::StatusOr<std::vector<RunPlan>> plans = PlanIn(files, dir, out, &experiment, &parties);
-  if (!plans.ok()) return Report(plans.status());
-  const absl::StatusOr<std::unique_ptr<RunLauncher>> launcher =
-      LauncherFor(files, experiment, dir, place, *plans);
-  if (!launcher.ok()) return Report(launcher.status());
+  ASSIGN_OR_RETURN(const std::vector<RunPlan> plans,
+                   PlanIn(files, dir, out, &experiment, &parties));
+  ASSIGN_OR_RETURN(const std::unique_ptr<RunLauncher> launcher,
+                   LauncherFor(files, experiment, dir, place, plans));
   size_t jobs = options.jobs != 0 ? options.jobs : experiment.jobs;
-  if (jobs == 0) jobs = RunsAtOnce(*plans, ReadProcessLimits());
-  RunQueue queue(QueueOf(experiment, *plans), jobs, **launcher);
-  ResultKeeper results(files, dir, experiment, *plans);
+  if (jobs == 0) jobs = RunsAtOnce(plans, ReadProcessLimits());
+  RunQueue queue(QueueOf(experiment, plans), jobs, *launcher);
+  ResultKeeper results(files, dir, experiment, plans);
   ExperimentView view(out, experiment.name);
   view.Say(absl::StrCat("experiment ", experiment.name, " in ", dir, ": ",
                         Counted(experiment.settings.size(), "setting"), ", ",
                         Counted(experiment.seeds.size(), "seed"), ", ", Counted(jobs, "run"),
                         " at a time, ", queue.Count(RunQueue::State::kFinished), " of ",
-                        Counted(plans->size(), "run"), " finished before"));
+                        Counted(plans.size(), "run"), " finished before"));
   const bool stopped = WorkOff(&queue, &results, &view);
   view.Clear();
   const std::string report = absl::StrCat(dir, "/", kReportFile);
-  const absl::Status written =
-      WriteReport(files, experiment, dir, place, report, results.All(), parties.pictures());
-  if (!written.ok()) return Report(written);
+  RETURN_IF_ERROR(
+      WriteReport(files, experiment, dir, place, report, results.All(), parties.pictures()));
   TellResults(experiment, results.All(), dir, report, options.json);
   const size_t finished = queue.Count(RunQueue::State::kFinished);
-  if (finished == plans->size()) return kDone;
+  if (finished == plans.size()) return kDone;
   PrintLine(stderr, absl::StrCat(stopped ? "stopped: " : "", finished, " of ",
-                                 Counted(plans->size(), "run"), " finished; go on with: ",
+                                 Counted(plans.size(), "run"), " finished; go on with: ",
                                  CommandOf(experiment, options.file, place, dir)));
   return kFailed;
 }
@@ -370,7 +350,7 @@ int WorkIn(PosixFiles& files, Experiment experiment, const std::string& dir,
 // Returns the folder of an experiment that is given by the folder or by its file.
 absl::StatusOr<std::string> FolderOfSource(const std::string& source) {
   std::error_code error;
-  if (std::filesystem::is_directory(source, error)) return AbsoluteDir(source);
+  if (std::filesystem::is_directory(source, error)) return AbsoluteFolder(source);
   ASSIGN_OR_RETURN(const Experiment experiment, ReadExperiment(source));
   return DefaultExperimentFolder(experiment.name);
 }
@@ -378,7 +358,7 @@ absl::StatusOr<std::string> FolderOfSource(const std::string& source) {
 }  // namespace
 
 std::string DefaultExperimentFolder(const std::string& name) {
-  return AbsoluteDir(absl::StrCat(PathName(name), "-experiment"));
+  return AbsoluteFolder(absl::StrCat(PathName(name), "-experiment"));
 }
 
 size_t RunsAtOnce(const std::vector<RunPlan>& plans, const ProcessLimits& limits) {
@@ -395,52 +375,39 @@ size_t RunsAtOnce(const std::vector<RunPlan>& plans, const ProcessLimits& limits
   return std::max<size_t>(fitting, 1);
 }
 
-int RunExperiment(const ExperimentRunOptions& options) {
-  const absl::StatusOr<Experiment> experiment = ReadExperiment(options.file);
-  if (!experiment.ok()) return Report(experiment.status());
-  const std::string place = options.place.empty() ? experiment->place : options.place;
+VerbExit RunExperiment(const ExperimentRunOptions& options) {
+  ASSIGN_OR_RETURN(const Experiment experiment, ReadExperiment(options.file));
+  const std::string place = options.place.empty() ? experiment.place : options.place;
   // Before anything is made: what is wrong with any setting is said now, not hours later.
-  const absl::StatusOr<std::vector<RunPlan>> plans = PlanAll(*experiment, nullptr);
-  if (!plans.ok()) return Report(plans.status());
-  const absl::Status placed = CheckPlace(*experiment, place, *plans);
-  if (!placed.ok()) return Report(placed);
+  ASSIGN_OR_RETURN(const std::vector<RunPlan> plans, PlanAll(experiment, nullptr));
+  RETURN_IF_ERROR(CheckPlace(experiment, place, plans));
   const std::string dir =
-      options.dir.empty() ? DefaultExperimentFolder(experiment->name) : AbsoluteDir(options.dir);
+      options.dir.empty() ? DefaultExperimentFolder(experiment.name) : AbsoluteFolder(options.dir);
   signal(SIGPIPE, SIG_IGN);  // a reader that has gone ends the experiment in order
   PosixFiles files;
-  absl::Status made = CheckExperimentFolder(files, dir);
-  if (made.ok()) made = files.MakeDirectories(dir);
-  if (!made.ok()) return Report(made);
-  const absl::StatusOr<FolderLock> lock = FolderLock::Take(dir);
-  if (!lock.ok()) return Report(lock.status());
+  RETURN_IF_ERROR(CheckExperimentFolder(files, dir));
+  RETURN_IF_ERROR(files.MakeDirectories(dir));
+  ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(dir));
   const bool anew = options.fresh || !files.Exists(absl::StrCat(dir, "/", kExperimentCopy));
-  absl::Status opened = OpenExperimentFolder(files, dir, *experiment, options.fresh);
+  RETURN_IF_ERROR(OpenExperimentFolder(files, dir, experiment, options.fresh));
   // Before anything can fail: what is then mended in the file is no other experiment.
-  if (opened.ok() && anew) opened = WriteRecord(files, dir, ExperimentRecord());
-  if (!opened.ok()) return Report(opened);
-  return WorkIn(files, *experiment, dir, options, place);
+  if (anew) RETURN_IF_ERROR(WriteRecord(files, dir, ExperimentRecord()));
+  return WorkIn(files, experiment, dir, options, place);
 }
 
-int ReportOnExperiment(const ExperimentReportOptions& options) {
-  const absl::StatusOr<std::string> named = FolderOfSource(options.source);
-  if (!named.ok()) return Report(named.status());
-  const std::string& dir = *named;
+VerbExit ReportOnExperiment(const ExperimentReportOptions& options) {
+  ASSIGN_OR_RETURN(const std::string dir, FolderOfSource(options.source));
   PosixFiles files;
-  const absl::StatusOr<Experiment> experiment = ExperimentOfFolder(files, dir);
-  if (!experiment.ok()) return Report(experiment.status());
-  const absl::StatusOr<std::vector<RunResult>> results = ReadResults(files, dir);
-  if (!results.ok()) return Report(results.status());
-  if (results->empty()) {
-    return Report(absl::FailedPreconditionError(absl::StrCat(dir, ": no run is finished yet")));
+  ASSIGN_OR_RETURN(const Experiment experiment, ExperimentOfFolder(files, dir));
+  ASSIGN_OR_RETURN(const std::vector<RunResult> results, ReadResults(files, dir));
+  if (results.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(dir, ": no run is finished yet"));
   }
   const std::string out =
-      options.out.empty() ? absl::StrCat(dir, "/", kReportFile) : AbsoluteDir(options.out);
-  const absl::StatusOr<std::vector<PartitionPicture>> pictures = ReadPictures(files, dir);
-  if (!pictures.ok()) return Report(pictures.status());
-  const absl::Status written =
-      WriteReport(files, *experiment, dir, experiment->place, out, *results, *pictures);
-  if (!written.ok()) return Report(written);
-  TellResults(*experiment, *results, dir, out, options.json);
+      options.out.empty() ? absl::StrCat(dir, "/", kReportFile) : AbsoluteFolder(options.out);
+  ASSIGN_OR_RETURN(const std::vector<PartitionPicture> pictures, ReadPictures(files, dir));
+  RETURN_IF_ERROR(WriteReport(files, experiment, dir, experiment.place, out, results, pictures));
+  TellResults(experiment, results, dir, out, options.json);
   return kDone;
 }
 

@@ -12,6 +12,7 @@
 
 #include "compression/base/process_limits.h"
 #include "daemon/experiment/run_plan.h"
+#include "daemon/program/command_line.h"
 
 namespace atolld {
 
@@ -24,9 +25,9 @@ struct ExperimentRunOptions {
   bool json = false;
 };
 
-// Returns the exit code: 0 if all runs are finished, 1 if some are not, 2 if the call or the file
-// is wrong. Blocks until then. Call it once in a process.
-int RunExperiment(const ExperimentRunOptions& options);
+// Returns the exit code: 0 if all runs are finished, and 1 if some are not. Fails with an error if
+// the call or the file is wrong. Blocks until then. Call it once in a process.
+VerbExit RunExperiment(const ExperimentRunOptions& options);
 
 struct ExperimentReportOptions {
   // The folder of an experiment, or its file, whose folder is ./NAME-experiment.
@@ -34,7 +35,7 @@ struct ExperimentReportOptions {
   std::string out;  // the file to write; if empty, report.html in the folder
   bool json = false;
 };
-int ReportOnExperiment(const ExperimentReportOptions& options);
+VerbExit ReportOnExperiment(const ExperimentReportOptions& options);
 
 // Returns how many of these runs a machine can execute at once, at least 1. It depends on the
 // threads and the memory that the peers of the largest run need.

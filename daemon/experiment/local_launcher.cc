@@ -11,13 +11,23 @@
 #include "compression/base/status_macros.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/config/config_text.h"
+#include "daemon/config/config_value.h"
 #include "daemon/env/posix_folder_lock.h"
-#include "daemon/experiment/lab_topology.h"
+#include "daemon/experiment/compose_file.h"
 #include "daemon/experiment/run_log.h"
 #include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
+
+// A rate that no process of one machine can fill, for a line that [links] does not limit.
+constexpr char kOpenRate[] = "10Gbit";
+// The longest wait of a packet before a line, as in containers (configs/docker/entrypoint).
+constexpr char kQueue[] = "200ms";
+
+std::string RateOr(uint64_t bytes_per_second) {
+  return bytes_per_second == 0 ? kOpenRate : FormatLineRate(bytes_per_second);
+}
 
 void AddFaults(const FaultKeys& faults, std::vector<std::string>* command) {
   const std::pair<const char*, absl::Duration> options[] = {{"--kill-every", faults.kill_every},
@@ -32,6 +42,23 @@ void AddFaults(const FaultKeys& faults, std::vector<std::string>* command) {
 }
 
 }  // namespace
+
+std::string LabTopology(const std::vector<LinkKeys>& links, uint32_t peers, uint64_t seed) {
+  std::string text = absl::StrCat(
+      "# The lines of a run in the lab. Written by `atoll experiment run --in lab`.\n[lab]\nseed "
+      "= ",
+      seed, "\n\n[region.peer]\npeers = ", peers, "\nrate = \"", kOpenRate, "\"\nqueue = \"",
+      kQueue, "\"\n");
+  for (uint32_t peer = 1; peer <= peers; ++peer) {
+    const LinkKeys* const link = LinkOf(links, absl::StrCat("party-", peer));
+    if (link == nullptr) continue;
+    // A node's rtt is that between it and the middle: once up and once down.
+    absl::StrAppend(&text, "\n[peer.peer-", peer, "]\nup = \"", RateOr(link->up), "\"\ndown = \"",
+                    RateOr(link->down), "\"\nrtt = \"", absl::ToInt64Microseconds(2 * link->delay),
+                    "us\"\nloss = ", link->loss / 100, "\n");
+  }
+  return text;
+}
 
 LocalLauncher::LocalLauncher(Files& files, std::string dir, std::string program,
                              std::vector<RunPlan> plans, std::vector<LinkKeys> lab_links)

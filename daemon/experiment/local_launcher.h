@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +18,15 @@
 #include "daemon/experiment/run_queue.h"
 
 namespace atolld {
+
+inline constexpr uint32_t kMostLabPeers = 200;  // the most peers that a lab can have
+
+// Returns the network of a run as a topology file of the lab (tests/wan/README.md). Every peer is a
+// node of its own, with the name that `atoll local` gives it and with the line of its party; the
+// coordinator's line is not limited. A packet between two peers is delayed by the sum of both
+// lines' delays, so a round trip takes twice that sum. `seed` is the seed of the losses of packets.
+// Pure.
+std::string LabTopology(const std::vector<LinkKeys>& links, uint32_t peers, uint64_t seed);
 
 class LocalLauncher : public RunLauncher {
  public:

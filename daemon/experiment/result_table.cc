@@ -140,8 +140,6 @@ std::vector<SettingRow> MakeTable(const std::vector<std::string>& settings, size
   return table;
 }
 
-std::string LossCell(const MeanAndSpread& figure) { return CellOf(figure, FourDigits); }
-
 TableText TextOf(absl::Span<const SettingRow> table, double target_loss) {
   TableText text;
   text.headings = {"setting", "seeds"};

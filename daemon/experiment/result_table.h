@@ -40,15 +40,13 @@ struct SettingRow {
 std::vector<SettingRow> MakeTable(const std::vector<std::string>& settings, size_t planned,
                                   absl::Span<const RunResult> results, double target_loss);
 
-// Returns a cell for people: "1.2345 ± 0.0123"; "NaN" if no value is finite, or "NaN (1 of 2)" if
-// only some are not; "-" if there is no value.
-std::string LossCell(const MeanAndSpread& figure);
-
 struct TableText {
   std::vector<std::string> headings;
   std::vector<std::vector<std::string>> rows;
 };
-// Returns the table without the columns that have no value in any row.
+// Returns the table without the columns that have no value in any row. A cell is
+// "1.2345 ± 0.0123"; "NaN" if no value is finite, or "NaN (1 of 2)" if only some are not; "-" if
+// there is no value.
 TableText TextOf(absl::Span<const SettingRow> table, double target_loss);
 
 // Returns lines for a terminal.

@@ -1,7 +1,6 @@
 #include "daemon/experiment/run_plan.h"
 
 #include <algorithm>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,19 +15,6 @@ namespace {
 
 bool IsOwnSection(const std::string& section) {
   return section == "experiment" || section == "faults";
-}
-
-ConfigOverride OverrideOf(const SettingChange& change) {
-  ConfigOverride made;
-  made.option = change.place;
-  made.section = change.section;
-  made.key = change.key;
-  if (const auto* text = std::get_if<std::string>(&change.value)) made.value = *text;
-  if (const auto* whole = std::get_if<int64_t>(&change.value)) made.value = *whole;
-  if (const auto* number = std::get_if<double>(&change.value)) made.value = *number;
-  if (const auto* flag = std::get_if<bool>(&change.value)) made.value = *flag;
-  if (const auto* other = std::get_if<OtherValue>(&change.value)) made.value = other->description;
-  return made;
 }
 
 // Returns the keys of this setting, with the place of each that a user may have to correct.
@@ -109,8 +95,7 @@ class Placement {
         absl::StrCat(PlaceOfKey(experiment_, setting_, key), ": ", what));
   }
 
-  void Set(const char* section, const char* key,
-           std::variant<int64_t, std::string, double, bool> value) {
+  void Set(const char* section, const char* key, const RawValue& value) {
     const std::string name = absl::StrCat(section, ".", key);
     overrides_.push_back({PlaceOfKey(experiment_, setting_, name), section, key, value});
   }
@@ -200,7 +185,7 @@ absl::StatusOr<RunPlan> PlanRun(const Experiment& experiment, size_t index, uint
   std::vector<ConfigOverride> overrides;
   for (const SettingChange& change : setting.changes) {
     if (IsOwnSection(change.section) || change.section == "partition") continue;
-    overrides.push_back(OverrideOf(change));
+    overrides.push_back({change.place, change.section, change.key, change.value});
   }
   const std::string whole = absl::StrCat(experiment.path, ": ", plan.id);
   overrides.push_back({whole, "run", "seed", static_cast<int64_t>(seed)});

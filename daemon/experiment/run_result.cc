@@ -33,6 +33,22 @@ Json Parsed(absl::string_view text) {
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 
+// Reads what the report of `atoll local` and a line of results.jsonl call by the same names.
+RunResult WithoutRows(const Json& json, const std::string& setting, uint64_t seed,
+                      const std::string& id) {
+  RunResult result;
+  result.setting = setting;
+  result.seed = seed;
+  result.id = id;
+  result.parameters = CountAt(json, "parameters");
+  result.codec = TextAt(json, "codec");
+  result.state_digest = TextAt(json, "state_digest");
+  result.loss_unit = TextAt(json, "loss_unit");
+  result.wall_seconds = NumberAt(json, "wall_seconds");
+  result.least_busy = NumberAt(json, "least_busy");
+  return result;
+}
+
 // The figures that a row has if they are known, and their names.
 struct NamedFigure {
   const char* in_metrics;
@@ -91,16 +107,7 @@ absl::StatusOr<RunResult> MakeRunResult(const std::string& setting, uint64_t see
   if (!json.is_object()) {
     return absl::DataLossError(absl::StrCat(id, ": the report of `atoll local` is damaged"));
   }
-  RunResult result;
-  result.setting = setting;
-  result.seed = seed;
-  result.id = id;
-  result.parameters = CountAt(json, "parameters");
-  result.codec = TextAt(json, "codec");
-  result.state_digest = TextAt(json, "state_digest");
-  result.loss_unit = TextAt(json, "loss_unit");
-  result.wall_seconds = NumberAt(json, "wall_seconds");
-  result.least_busy = NumberAt(json, "least_busy");
+  RunResult result = WithoutRows(json, setting, seed, id);
   const std::optional<double> sent = NumberAt(json, "bytes_sent_per_peer_per_round");
   double contributions = 0;
   for (const absl::string_view line : absl::StrSplit(metrics, '\n', absl::SkipEmpty())) {
@@ -142,16 +149,8 @@ absl::StatusOr<RunResult> ParseResultLine(absl::string_view line) {
   if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array()) {
     return absl::DataLossError("a line of results.jsonl is damaged");
   }
-  RunResult result;
-  result.setting = TextAt(json, "setting");
-  result.seed = CountAt(json, "seed");
-  result.id = TextAt(json, "id");
-  result.parameters = CountAt(json, "parameters");
-  result.codec = TextAt(json, "codec");
-  result.state_digest = TextAt(json, "state_digest");
-  result.loss_unit = TextAt(json, "loss_unit");
-  result.wall_seconds = NumberAt(json, "wall_seconds");
-  result.least_busy = NumberAt(json, "least_busy");
+  RunResult result =
+      WithoutRows(json, TextAt(json, "setting"), CountAt(json, "seed"), TextAt(json, "id"));
   for (const Json& one : json["rows"]) {
     if (!one.is_object()) return absl::DataLossError("a line of results.jsonl is damaged");
     ResultRow row;

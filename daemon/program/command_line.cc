@@ -233,7 +233,7 @@ void CommandLine::DescribeGroup(const std::string& name, const std::string& summ
 }
 
 Verb CommandLine::AddVerb(const std::string& path, const std::string& summary,
-                          const std::string& example, std::function<int()> action) {
+                          const std::string& example, std::function<VerbExit()> action) {
   const std::vector<std::string> words = absl::StrSplit(path, ' ');
   CLI::App* parent = app_.get();
   for (size_t i = 0; i + 1 < words.size(); ++i) parent = parent->get_subcommand(words[i]);
@@ -364,7 +364,9 @@ int CommandLine::Run(int argc, char** argv) {
     return kWrongCall;
   }
   const auto leaf = leaves_.find(Deepest(app_.get()));
-  return leaf == leaves_.end() ? PrintPage({}, HelpText) : leaf->second.action();
+  if (leaf == leaves_.end()) return PrintPage({}, HelpText);
+  const VerbExit exit = leaf->second.action();
+  return exit.ok() ? *exit : Report(exit.status());
 }
 
 int Report(const absl::Status& status) {

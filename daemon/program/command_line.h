@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "compression/base/exit_code.h"
 #include "daemon/program/manual.h"
 
@@ -52,6 +53,9 @@ class Option {
   CLI::Option* option_;
 };
 
+// What a verb returns: the exit code, or an error that is still to be told.
+using VerbExit = absl::StatusOr<int>;
+
 class Verb {
  public:
   explicit Verb(CLI::App* app) : app_(app) {}
@@ -84,10 +88,11 @@ class CommandLine {
   // Adds a verb such as "run show" or "local"; its options are added to the returned Verb.
   // `summary` is a line of at most kSummaryColumns without a full stop; sentences may follow after
   // a newline. `example` is a command that runs as printed in the source tree once
-  // `scripts/quickstart` has made build/quickstart. `action` runs if the call is valid, and returns
-  // the exit code. The variables that it refers to must live until Run has returned.
+  // `scripts/quickstart` has made build/quickstart. `action` runs if the call is valid; if it
+  // returns an error, Run reports that. The variables that it refers to must live until Run has
+  // returned.
   Verb AddVerb(const std::string& path, const std::string& summary, const std::string& example,
-               std::function<int()> action);
+               std::function<VerbExit()> action);
 
   // Describes a group of verbs ("run"). Call it before the group's first verb is added.
   void DescribeGroup(const std::string& name, const std::string& summary);
@@ -102,7 +107,7 @@ class CommandLine {
   struct Leaf {
     std::string details;
     std::string example;
-    std::function<int()> action;
+    std::function<VerbExit()> action;
   };
 
   void AddOwnVerbs();

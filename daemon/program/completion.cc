@@ -11,12 +11,8 @@
 namespace atolld {
 namespace {
 
-// Both scripts follow the words before the cursor down the tree ($verb), skip the values of
-// options, and then look up what may follow: the value of an option, or verbs, options and
-// arguments.
-constexpr char kBash[] =
-    R"(# Completion of PROGRAM for bash, as `PROGRAM completion bash` writes it.
-_PROGRAM_goes_on() {  # from verb $1 with the word $2 to another verb
+// The functions that both scripts have.
+constexpr char kWays[] = R"(_PROGRAM_goes_on() {  # from verb $1 with the word $2 to another verb
   case "$1 $2" in
 VERBS    *) return 1 ;;
   esac
@@ -28,7 +24,14 @@ VALUES    *) return 1 ;;
   esac
 }
 
-_PROGRAM_offers() {  # after verb $1: verbs, options, and the kinds of its arguments
+)";
+
+// Both scripts follow the words before the cursor down the tree ($verb), skip the values of
+// options, and then look up what may follow: the value of an option, or verbs, options and
+// arguments.
+constexpr char kBash[] =
+    R"(# Completion of PROGRAM for bash, as `PROGRAM completion bash` writes it.
+WAYS_PROGRAM_offers() {  # after verb $1: verbs, options, and the kinds of its arguments
   case "$1" in
 OFFERS  esac
 }
@@ -88,19 +91,7 @@ complete -F _PROGRAM PROGRAM
 
 constexpr char kZsh[] = R"(#compdef PROGRAM
 # Completion of PROGRAM for zsh, as `PROGRAM completion zsh` writes it.
-_PROGRAM_goes_on() {  # from verb $1 with the word $2 to another verb
-  case "$1 $2" in
-VERBS    *) return 1 ;;
-  esac
-}
-
-_PROGRAM_value() {  # of option $2 of verb $1; fails for what takes none
-  case "$1 $2" in
-VALUES    *) return 1 ;;
-  esac
-}
-
-_PROGRAM_offers() {  # after verb $1: its verbs, options, and the kind of its arguments
+WAYS_PROGRAM_offers() {  # after verb $1: its verbs, options, and the kind of its arguments
   case "$1" in
 OFFERS  esac
 }
@@ -248,10 +239,11 @@ std::string ZshOffers(const VerbPage& program) {
 }
 
 std::string Fill(absl::string_view script, const VerbPage& program, const std::string& offers) {
-  return absl::StrReplaceAll(script, {{"PROGRAM", program.path},
-                                      {"VERBS", VerbCases(program)},
-                                      {"VALUES", ValueCases(program)},
-                                      {"OFFERS", offers}});
+  return absl::StrReplaceAll(absl::StrReplaceAll(script, {{"WAYS", kWays}}),
+                             {{"PROGRAM", program.path},
+                              {"VERBS", VerbCases(program)},
+                              {"VALUES", ValueCases(program)},
+                              {"OFFERS", offers}});
 }
 
 }  // namespace

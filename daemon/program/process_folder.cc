@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
@@ -56,6 +57,11 @@ absl::Status EnsureProcessFolder(Files& files, const ProcessFolder& folder) {
   // In a place that cannot be written to, the folder cannot be made anew either.
   WriteFileDurably(files, NotePath(dir), BytesOf(text)).IgnoreError();
   return absl::OkStatus();
+}
+
+std::string ReadHttpFile(Files& files, const std::string& dir) {
+  const absl::StatusOr<std::string> text = ReadFile(files, absl::StrCat(dir, "/", kHttpFile), 1000);
+  return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : "";
 }
 
 }  // namespace atolld

@@ -35,4 +35,12 @@ absl::Status CheckProcessFolder(Files& files, const ProcessFolder& folder);
 // or of the disk. It is not an error if the note of an existing folder cannot be written.
 absl::Status EnsureProcessFolder(Files& files, const ProcessFolder& folder);
 
+// The file in a daemon's folder with the address of its HTTP port: one line,
+// "http://127.0.0.1:7080/". It stays after the daemon's end; the daemon takes the same port at its
+// next start.
+inline constexpr char kHttpFile[] = "http";
+
+// Returns the address in a daemon's folder, or an empty text if there is none.
+std::string ReadHttpFile(Files& files, const std::string& dir);
+
 }  // namespace atolld

@@ -207,7 +207,7 @@ absl::StatusOr<std::shared_ptr<const HttpGate>> MakeGate(
 
 // httplib parses requests and forms answers; this server has its own connections, threads and
 // pages.
-class PageServer final : public httplib::Server {
+class PageServer : public httplib::Server {
  public:
   PageServer(HttpServer::Options options, std::shared_ptr<const HttpGate> gate)
       : options_(std::move(options)), has_tls_(gate->tls != nullptr), gate_(std::move(gate)) {
@@ -416,8 +416,8 @@ class PageServer final : public httplib::Server {
 
 }  // namespace
 
-struct HttpServer::State {
-  std::unique_ptr<PageServer> server;
+struct HttpServer::State final : PageServer {
+  using PageServer::PageServer;
 };
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -427,32 +427,29 @@ HttpServer::~HttpServer() = default;
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
   const std::vector<std::string> addresses = options.addresses;
   ASSIGN_OR_RETURN(std::shared_ptr<const HttpGate> gate, MakeGate(options.access, addresses));
-  auto state = std::make_unique<State>();
-  state->server = std::make_unique<PageServer>(std::move(options), std::move(gate));
+  auto state = std::make_unique<State>(std::move(options), std::move(gate));
   absl::Status listening = absl::InvalidArgumentError("[http] listen: no address");
   for (const std::string& address : addresses) {
-    listening = state->server->Listen(address);
+    listening = state->Listen(address);
     if (listening.ok()) return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
   }
   return listening;
 }
 
 void HttpServer::AddPage(const std::string& path, const std::string& content_type, Body body) {
-  state_->server->Add(path, {content_type, std::move(body), nullptr});
+  state_->Add(path, {content_type, std::move(body), nullptr});
 }
 
 void HttpServer::AddEvents(const std::string& path, EventSource source) {
-  state_->server->Add(path, {"", nullptr, std::move(source)});
+  state_->Add(path, {"", nullptr, std::move(source)});
 }
 
-absl::Status HttpServer::SetAccess(const Access& access) {
-  return state_->server->SetAccess(access);
-}
+absl::Status HttpServer::SetAccess(const Access& access) { return state_->SetAccess(access); }
 
-std::string HttpServer::address() const { return state_->server->address(); }
+std::string HttpServer::address() const { return state_->address(); }
 
 std::string HttpServer::url() const {
-  return absl::StrCat(state_->server->has_tls() ? "https://" : "http://", address(), "/");
+  return absl::StrCat(state_->has_tls() ? "https://" : "http://", address(), "/");
 }
 
 }  // namespace atolld

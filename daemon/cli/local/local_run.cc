@@ -47,10 +47,9 @@
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/program/addresses.h"
-#include "daemon/program/command_line.h"
 #include "daemon/program/format.h"
-#include "daemon/program/http_file.h"
 #include "daemon/program/process.h"
+#include "daemon/program/process_folder.h"
 #include "daemon/replica/state/branch_file.h"
 #include "daemon/transport/sockets.h"
 
@@ -659,23 +658,20 @@ LocalEpilogue EpilogueOf(const LocalOptions& options, const LocalPreparation& pr
 
 }  // namespace
 
-int RunLocal(const LocalOptions& options) {
+VerbExit RunLocal(const LocalOptions& options) {
   if (!options.topology.empty() && !InLab()) {
-    return Report(Annotate(EnterLab({options.topology, kLabCoordinator, true}), "--topology"));
+    return Annotate(EnterLab({options.topology, kLabCoordinator, true}), "--topology");
   }
   PosixFiles files;
   LocalPreparation prepared;
-  const absl::Status ready = PrepareLocalRun(options, &prepared);
-  if (!ready.ok()) return Report(ready);
+  RETURN_IF_ERROR(PrepareLocalRun(options, &prepared));
   std::optional<FolderLock> lock;
-  absl::StatusOr<LocalLayout> layout = LayOut(files, &prepared, &lock);
-  if (!layout.ok()) return Report(layout.status());
+  ASSIGN_OR_RETURN(LocalLayout layout, LayOut(files, &prepared, &lock));
   signal(SIGPIPE, SIG_IGN);  // a reader that has gone ends the run in order
   // With "--json -" standard output is the report's alone.
   FILE* const out = options.json == "-" ? stderr : stdout;
-  LocalRun run(files, *std::move(layout), prepared, out);
-  const absl::Status started = run.Start();
-  if (!started.ok()) return Report(started);
+  LocalRun run(files, std::move(layout), prepared, out);
+  RETURN_IF_ERROR(run.Start());
   run.Say(absl::StrCat(prepared.goes_on ? "going on with the run" : "run ",
                        prepared.goes_on ? "" : prepared.config.run.id, " in ", prepared.dir,
                        ": coordinator at ", run.layout().advertised, ", ",

@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 
+#include "daemon/program/command_line.h"
+
 namespace atolld {
 
 struct LocalOptions {
@@ -38,8 +40,9 @@ struct LocalOptions {
 // without a signal to end.
 inline constexpr char kWhyItEnded[] = "it ended: ";
 
-// Returns the exit code: 0 if the run is sealed, 1 if it is not, 2 if the call or the config is
-// wrong. Blocks until the run has ended. Call it once in a process.
-int RunLocal(const LocalOptions& options);
+// Returns the exit code: 0 if the run is sealed, and 1 if it is not. Fails with an error if the
+// call or the config is wrong, or if nothing could be started. Blocks until the run has ended. Call
+// it once in a process.
+VerbExit RunLocal(const LocalOptions& options);
 
 }  // namespace atolld

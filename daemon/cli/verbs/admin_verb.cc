@@ -1,13 +1,10 @@
 #include "daemon/cli/verbs/admin_verb.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/peer_ledger.h"
 #include "daemon/env/posix_files.h"
@@ -52,7 +49,7 @@ absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& a
 
 void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
                   const std::string& example, const std::set<AdminOption>& takes,
-                  int (*action)(const AdminOptions&)) {
+                  VerbExit (*action)(const AdminOptions&)) {
   const auto options = std::make_shared<AdminOptions>();
   const Verb verb =
       command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
@@ -91,18 +88,6 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
     return;
   }
   verb.Flag("--json", options->json, "Print as JSON");
-}
-
-void PrintLines(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) {
-    PrintLine(stdout, line);
-  }
-  std::fflush(stdout);
-}
-
-void PrintJson(const nlohmann::ordered_json& json) {
-  std::fputs(JsonText(json).c_str(), stdout);
-  std::fflush(stdout);
 }
 
 }  // namespace atolld

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/figures/status_json.h"
+#include "compression/base/status_macros.h"
+#include "daemon/cli/output.h"
 #include "daemon/program/command_line.h"
 #include "daemon/transport/coordinator_client.h"
 
@@ -55,27 +56,21 @@ enum class AdminOption { kPeer, kReason, kUndo, kRounds, kFormat, kLedger, kResu
 
 void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
                   const std::string& example, const std::set<AdminOption>& takes,
-                  int (*action)(const AdminOptions&));
+                  VerbExit (*action)(const AdminOptions&));
 
-void PrintLines(const std::vector<std::string>& lines);
-void PrintJson(const nlohmann::ordered_json& json);
-
-// Connects to the coordinator, calls `ask`, and prints the answer as JSON or as text. Returns the
-// exit code.
+// Connects to the coordinator, calls `ask`, and prints the answer as JSON or as text.
 template <typename Answer>
-int AskCoordinator(const AdminOptions& options,
-                   const std::function<absl::StatusOr<Answer>(AdminClient&)>& ask,
-                   const std::function<nlohmann::ordered_json(const Answer&)>& json,
-                   const std::function<std::vector<std::string>(const Answer&)>& text) {
-  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
-  if (!access.ok()) return Report(access.status());
-  AdminClient client(*access);
-  const absl::StatusOr<Answer> answer = ask(client);
-  if (!answer.ok()) return Report(answer.status());
+VerbExit AskCoordinator(const AdminOptions& options,
+                        const std::function<absl::StatusOr<Answer>(AdminClient&)>& ask,
+                        const std::function<nlohmann::ordered_json(const Answer&)>& json,
+                        const std::function<std::vector<std::string>(const Answer&)>& text) {
+  ASSIGN_OR_RETURN(const CoordinatorAccess access, ResolveCoordinator(options.source));
+  AdminClient client(access);
+  ASSIGN_OR_RETURN(const Answer answer, ask(client));
   if (options.json) {
-    PrintJson(json(*answer));
+    PrintJson(json(answer));
   } else {
-    PrintLines(text(*answer));
+    PrintLines(text(answer));
   }
   return kDone;
 }

@@ -41,9 +41,7 @@ void AddAllVerbs(CommandLine& command_line) {
 
   command_line.BeginHeading("Try a federated idea");
   command_line.DescribeGroup("experiment", "A federation of parties: data, runs, report");
-  AddExperimentRunVerbs(command_line);
   AddExperimentVerbs(command_line);
-  AddExperimentComposeVerb(command_line);
 
   command_line.BeginHeading("Look into a run's folder");
   command_line.DescribeGroup("log", "Look at a run's log of updates, and check it");

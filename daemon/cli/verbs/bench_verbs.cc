@@ -1,9 +1,6 @@
 // `atoll bench codec|exchange|churn`: the performance of parts of Atoll on this machine.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,7 +15,6 @@
 #include "absl/types/span.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "compression/codec_benchmark.h"
 #include "compression/wire_codec.h"
@@ -27,29 +23,15 @@
 #include "daemon/bench/exchange_bench_peer.h"
 #include "daemon/bench/exchange_lab.h"
 #include "daemon/cli/lab.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/verbs/verbs.h"
-#include "daemon/env/posix_files.h"
 #include "daemon/figures/status_json.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
-
-// Writes to the file `path`, to standard output if that is "-", or nowhere if it is empty. Returns
-// true for standard output, which then must get nothing else. Fails as WriteFileDurably.
-absl::StatusOr<bool> WriteResult(const nlohmann::ordered_json& json, const std::string& path) {
-  const std::string text = JsonText(json);
-  if (path == "-") {
-    std::fputs(text.c_str(), stdout);
-    return true;
-  }
-  if (path.empty()) return false;
-  PosixFiles files;
-  RETURN_IF_ERROR(WriteFileDurably(files, std::filesystem::absolute(path).string(), BytesOf(text)));
-  return false;
-}
 
 // A repetition may take this many times the bound before the peers are given up.
 constexpr double kPatience = 10;
@@ -176,7 +158,7 @@ void Print(const Exchanged& done) {
   if (lab) AddMachineRows(done, &rows);
   rows.push_back({"relative error", absl::StrFormat("%.3g", result.relative_error)});
   rows.push_back({"means", result.identical ? "the same bits everywhere" : "PEERS DIFFER"});
-  for (const std::string& line : AlignColumns(rows, "<<")) PrintLine(stdout, line);
+  PrintLines(AlignColumns(rows, "<<"));
 }
 
 void ChooseMessage(double slowest_bytes_per_second, const LevelCodecs& codecs,
@@ -192,21 +174,19 @@ void ChooseMessage(double slowest_bytes_per_second, const LevelCodecs& codecs,
 // Reads from the topology the peers and the time that they should need.
 absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(const LevelCodecs& codecs,
                                                                 ExchangeVerbOptions* options) {
-  const absl::StatusOr<LinkModel> links = LoadTopology(options->topology);
-  if (!links.ok()) return links.status();
-  const std::vector<PeerLink>& peers = links->peers();
+  ASSIGN_OR_RETURN(const LinkModel links, LoadTopology(options->topology));
+  const std::vector<PeerLink>& peers = links.peers();
   const bool reachable =
       std::any_of(peers.begin(), peers.end(), [](const PeerLink& peer) { return peer.reachable; });
   if (peers.size() < 2 || !reachable) {
     return absl::InvalidArgumentError(absl::StrCat(
         options->topology, ":1: an exchange takes two peers, and one that can be dialled"));
   }
-  const absl::Status placed =
-      InLab() ? PlaceOnNodes(*links, &options->bench) : EnterLab({options->topology, "", false});
-  if (!placed.ok()) return placed;
-  ChooseMessage(links->SlowestRate(), codecs, options);
+  RETURN_IF_ERROR(InLab() ? PlaceOnNodes(links, &options->bench)
+                          : EnterLab({options->topology, "", false}));
+  ChooseMessage(links.SlowestRate(), codecs, options);
   std::optional<ExchangeExpectation> expected =
-      Expect(*links, codecs, options->bench.elements, options->bench.chunk_elements);
+      Expect(links, codecs, options->bench.elements, options->bench.chunk_elements);
   if (expected.has_value()) {
     options->bench.patience =
         std::max(options->bench.patience, absl::Seconds(kPatience * expected->bound_seconds));
@@ -214,27 +194,19 @@ absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(const LevelCodec
   return expected;
 }
 
-int Fail(const absl::Status& status) { return Report(status); }
-
-int BenchExchange(ExchangeVerbOptions options) {
+VerbExit BenchExchange(ExchangeVerbOptions options) {
   options.bench.launcher = absl::StrSplit(options.launcher, ' ', absl::SkipEmpty());
-  const absl::StatusOr<LevelCodecs> codecs =
-      ParseLevels(options.bench.codec, options.bench.upper_codec);
-  if (!codecs.ok()) return Fail(codecs.status());
-  Exchanged done{options, *codecs, {}, std::nullopt};
+  ASSIGN_OR_RETURN(const LevelCodecs codecs,
+                   ParseLevels(options.bench.codec, options.bench.upper_codec));
+  Exchanged done{options, codecs, {}, std::nullopt};
   if (!options.topology.empty()) {
-    absl::StatusOr<std::optional<ExchangeExpectation>> expected = TakeTopology(*codecs, &options);
-    if (!expected.ok()) return Fail(expected.status());
-    done.expected = *std::move(expected);
+    ASSIGN_OR_RETURN(done.expected, TakeTopology(codecs, &options));
   } else {
-    ChooseMessage(std::numeric_limits<double>::infinity(), *codecs, &options);
+    ChooseMessage(std::numeric_limits<double>::infinity(), codecs, &options);
   }
-  absl::StatusOr<ExchangeBenchResult> result = MeasureExchange(options.bench);
-  if (!result.ok()) return Fail(result.status());
-  done.result = *std::move(result);
-  const absl::StatusOr<bool> told = WriteResult(ExchangeJson(done), options.json);
-  if (!told.ok()) return Report(told.status());
-  if (!*told) Print(done);
+  ASSIGN_OR_RETURN(done.result, MeasureExchange(options.bench));
+  ASSIGN_OR_RETURN(const bool told, WriteResult(options.json, JsonText(ExchangeJson(done))));
+  if (!told) Print(done);
   return done.result.identical ? kDone : kFailed;
 }
 
@@ -308,33 +280,30 @@ struct BenchOptions {
   std::string json;
 };
 
-int BenchCodec(const BenchOptions& options) {
-  const absl::StatusOr<WireCodec> codec = ParseCodecName(options.codec);
-  if (!codec.ok()) return Report(codec.status());
-  const absl::StatusOr<CodecBenchmark> result =
-      MeasureCodec(*codec, options.elements, options.repeats, MonotonicSeconds);
-  if (!result.ok()) return Report(result.status());
-  const nlohmann::ordered_json json = {{"codec", result->codec},
-                                       {"elements", result->elements},
-                                       {"encode_gb_per_s", result->encode_gb_per_s},
-                                       {"decode_gb_per_s", result->decode_gb_per_s},
-                                       {"memcpy_gb_per_s", result->memcpy_gb_per_s},
-                                       {"bytes", result->bytes},
-                                       {"relative_error", result->relative_error}};
-  const absl::StatusOr<bool> told = WriteResult(json, options.json);
-  if (!told.ok()) return Report(told.status());
-  if (*told) return kDone;
+VerbExit BenchCodec(const BenchOptions& options) {
+  ASSIGN_OR_RETURN(const WireCodec codec, ParseCodecName(options.codec));
+  ASSIGN_OR_RETURN(const CodecBenchmark result,
+                   MeasureCodec(codec, options.elements, options.repeats, MonotonicSeconds));
+  const nlohmann::ordered_json json = {{"codec", result.codec},
+                                       {"elements", result.elements},
+                                       {"encode_gb_per_s", result.encode_gb_per_s},
+                                       {"decode_gb_per_s", result.decode_gb_per_s},
+                                       {"memcpy_gb_per_s", result.memcpy_gb_per_s},
+                                       {"bytes", result.bytes},
+                                       {"relative_error", result.relative_error}};
+  ASSIGN_OR_RETURN(const bool told, WriteResult(options.json, JsonText(json)));
+  if (told) return kDone;
   const std::vector<std::vector<std::string>> rows = {
-      {"codec", result->codec},
-      {"values", WithThousands(result->elements)},
-      {"encode", absl::StrFormat("%.2f GB/s of fp32", result->encode_gb_per_s)},
-      {"decode", absl::StrFormat("%.2f GB/s of fp32", result->decode_gb_per_s)},
-      {"memcpy", absl::StrFormat("%.2f GB/s", result->memcpy_gb_per_s)},
+      {"codec", result.codec},
+      {"values", WithThousands(result.elements)},
+      {"encode", absl::StrFormat("%.2f GB/s of fp32", result.encode_gb_per_s)},
+      {"decode", absl::StrFormat("%.2f GB/s of fp32", result.decode_gb_per_s)},
+      {"memcpy", absl::StrFormat("%.2f GB/s", result.memcpy_gb_per_s)},
       {"bytes",
-       absl::StrFormat("%s (%.3f a value)", WithThousands(result->bytes),
-                       static_cast<double>(result->bytes) / static_cast<double>(result->elements))},
-      {"relative error", absl::StrFormat("%.3g", result->relative_error)}};
-  for (const std::string& line : AlignColumns(rows, "<<")) PrintLine(stdout, line);
+       absl::StrFormat("%s (%.3f a value)", WithThousands(result.bytes),
+                       static_cast<double>(result.bytes) / static_cast<double>(result.elements))},
+      {"relative error", absl::StrFormat("%.3g", result.relative_error)}};
+  PrintLines(AlignColumns(rows, "<<"));
   return kDone;
 }
 

@@ -27,6 +27,7 @@
 #include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/local_layout.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/replica_fetch.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
@@ -295,38 +296,32 @@ Json ToJson(const Branched& branched) {
   return json;
 }
 
-void Tell(const BranchOptions& options, const Branched& branched) {
+std::vector<std::string> Told(const BranchOptions& options, const Branched& branched) {
   const v1::Lineage& lineage = branched.made.lineage;
-  PrintLine(stdout,
-            absl::StrCat(branched.file, " (", FormatBytes(static_cast<double>(branched.made.bytes)),
-                         "): ", LineageText(lineage)));
-  PrintLine(stdout, absl::StrCat("the parent had done ", WithThousands(lineage.steps()),
-                                 " steps and ", branched.made.whole_log ? "" : "at least ",
-                                 WithThousands(lineage.tokens()),
-                                 " tokens; in the same corpus the branch goes on at sample ",
-                                 WithThousands(lineage.next_sample())));
+  std::vector<std::string> lines = {
+      absl::StrCat(branched.file, " (", FormatBytes(static_cast<double>(branched.made.bytes)),
+                   "): ", LineageText(lineage)),
+      absl::StrCat("the parent had done ", WithThousands(lineage.steps()), " steps and ",
+                   branched.made.whole_log ? "" : "at least ", WithThousands(lineage.tokens()),
+                   " tokens; in the same corpus the branch goes on at sample ",
+                   WithThousands(lineage.next_sample()))};
   if (branched.dir.empty()) {
-    PrintLine(stdout, absl::StrCat("Begin a run with it: [run] branch = \"", branched.file,
-                                   "\" in the config of its coordinator and of a peer"));
-  } else {
-    PrintLine(stdout, absl::StrCat("run ", branched.run_id, ": schedule ", branched.inner.schedule,
-                                   " at ", branched.inner.learning_rate, " after ",
-                                   Counted(branched.inner.warmup_steps, "step"),
-                                   " of warm-up; its config is ", branched.dir, "/", kRunConfig));
-    PrintLine(stdout,
-              absl::StrCat("Go on with: ", ShellCommand({"atoll", "local", "--dir", options.dir})));
+    lines.push_back(absl::StrCat("Begin a run with it: [run] branch = \"", branched.file,
+                                 "\" in the config of its coordinator and of a peer"));
+    return lines;
   }
+  lines.push_back(absl::StrCat("run ", branched.run_id, ": schedule ", branched.inner.schedule,
+                               " at ", branched.inner.learning_rate, " after ",
+                               Counted(branched.inner.warmup_steps, "step"),
+                               " of warm-up; its config is ", branched.dir, "/", kRunConfig));
+  lines.push_back(
+      absl::StrCat("Go on with: ", ShellCommand({"atoll", "local", "--dir", options.dir})));
+  return lines;
 }
 
-int Branch(const BranchOptions& options) {
-  const absl::StatusOr<Branched> branched = MakeBranch(options);
-  if (!branched.ok()) return Report(branched.status());
-  if (options.json) {
-    std::fputs(JsonText(ToJson(*branched)).c_str(), stdout);
-  } else {
-    Tell(options, *branched);
-  }
-  return kDone;
+VerbExit Branch(const BranchOptions& options) {
+  ASSIGN_OR_RETURN(const Branched branched, MakeBranch(options));
+  return PrintAnswer(options.json, ToJson(branched), Told(options, branched));
 }
 
 }  // namespace

@@ -14,15 +14,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "daemon/cli/beforehand.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
 #include "daemon/config/data_on_disk.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/scratch_folder.h"
-#include "daemon/figures/status_json.h"
 #include "daemon/fitness/preflight.h"
 #include "daemon/fitness/run_costs.h"
 #include "daemon/fitness/run_needs.h"
@@ -239,23 +238,21 @@ absl::StatusOr<std::vector<Finding>> Look(const CheckOptions& options) {
   return findings;
 }
 
-int Check(const CheckOptions& options) {
-  const absl::StatusOr<std::vector<Finding>> findings = Look(options);
-  if (!findings.ok()) return Report(findings.status());
-  const bool fit = std::none_of(findings->begin(), findings->end(), [](const Finding& finding) {
+VerbExit Check(const CheckOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<Finding> findings, Look(options));
+  const bool fit = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.weight == Weight::kFatal;
   });
   nlohmann::ordered_json json = {{"fit", fit}, {"findings", nlohmann::ordered_json::array()}};
-  for (const Finding& finding : *findings) {
+  std::vector<std::string> lines;
+  for (const Finding& finding : findings) {
     const size_t colon = finding.line.find(": ");
     json["findings"].push_back({{"subject", finding.line.substr(0, colon)},
                                 {"weight", NameOf(finding.weight)},
                                 {"text", finding.line.substr(colon + 2)}});
-    if (!options.json) {
-      PrintLine(stdout, absl::StrFormat("%-8s  %s", NameOf(finding.weight), finding.line));
-    }
+    lines.push_back(absl::StrFormat("%-8s  %s", NameOf(finding.weight), finding.line));
   }
-  if (options.json) std::fputs(JsonText(json).c_str(), stdout);
+  PrintAnswer(options.json, json, lines);
   return fit ? kDone : kFailed;
 }
 

@@ -15,6 +15,7 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
 #include "daemon/cli/beforehand.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
@@ -22,7 +23,6 @@
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
 #include "daemon/env/posix_files.h"
-#include "daemon/figures/status_json.h"
 #include "daemon/program/addresses.h"
 #include "daemon/replica/state/branch_file.h"
 
@@ -106,7 +106,7 @@ struct ValidateOptions {
   bool json = false;
 };
 
-int Validate(const ValidateOptions& options) {
+VerbExit Validate(const ValidateOptions& options) {
   const std::map<std::string, ConfigUse> uses = {{"any", ConfigUse::kAny},
                                                  {"local", ConfigUse::kLocal},
                                                  {"coordinator", ConfigUse::kCoordinator},
@@ -123,7 +123,7 @@ int Validate(const ValidateOptions& options) {
     nlohmann::ordered_json json = {{"file", file}, {"valid", status.ok()}, {"warnings", warnings}};
     if (!status.ok()) json["error"] = std::string(status.message());
     if (!notes.empty()) json["notes"] = notes;
-    std::fputs(JsonText(json).c_str(), stdout);
+    PrintJson(json);
   } else if (status.ok()) {
     PrintLine(stdout, absl::StrCat(file, " is valid"));
     for (const std::string& note : notes) PrintLine(stderr, absl::StrCat("note: ", note));
@@ -132,8 +132,8 @@ int Validate(const ValidateOptions& options) {
       PrintLine(stderr, absl::StrCat(file, ": warning: ", warning));
     }
   }
-  if (status.ok()) return kDone;
-  return options.json ? kWrongCall : Report(status);
+  if (!status.ok() && !options.json) return status;
+  return status.ok() ? kDone : kWrongCall;
 }
 
 struct PrintOptions {
@@ -142,16 +142,15 @@ struct PrintOptions {
   bool markdown = false;
 };
 
-int PrintTable(const PrintOptions& options) {
+VerbExit PrintTable(const PrintOptions& options) {
   std::string text;
   if (options.markdown) {
     text = ConfigMarkdown();
   } else if (options.file.empty()) {
     text = PrintDefaultConfig();
   } else {
-    const absl::StatusOr<Config> config = ReadConfig(options.file, ConfigUse::kAny);
-    if (!config.ok()) return Report(config.status());
-    text = PrintConfig(*config);
+    ASSIGN_OR_RETURN(const Config config, ReadConfig(options.file, ConfigUse::kAny));
+    text = PrintConfig(config);
   }
   std::fputs(text.c_str(), stdout);
   return kDone;

@@ -1,6 +1,5 @@
 // `atoll data prepare` and `atoll data inspect`: the worker's functions for data, run by its
 // program.
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/process_limits.h"
+#include "compression/base/status_macros.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/program/process.h"
@@ -36,22 +36,20 @@ struct DataOptions {
 };
 
 // The worker writes to the terminal itself: its lines are the verb's.
-int RunDataCommand(const DataOptions& options, std::vector<std::string> arguments) {
-  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status());
-  arguments.insert(arguments.begin(), {*worker, "data"});
+VerbExit RunDataCommand(const DataOptions& options, std::vector<std::string> arguments) {
+  ASSIGN_OR_RETURN(const std::string worker, FindWorker(options.worker));
+  arguments.insert(arguments.begin(), {worker, "data"});
   arguments.insert(arguments.end(), {"--kind", options.kind, "--tokenizer", options.tokenizer,
                                      "--field", options.field, "--end-of-text", options.end_of_text,
                                      "--on-bad-line", options.on_bad_line, "--validation-fraction",
                                      absl::StrCat(options.validation_fraction), "--json",
                                      options.json ? "true" : "false"});
-  const absl::StatusOr<ExitStatus> exit = RunAttached(arguments);
-  if (!exit.ok()) return Report(exit.status());
-  if (exit->signal == 0) return exit->code;
-  return Report(absl::UnknownError(absl::StrCat(*worker, " ", exit->Predicate())));
+  ASSIGN_OR_RETURN(const ExitStatus exit, RunAttached(arguments));
+  if (exit.signal == 0) return exit.code;
+  return absl::UnknownError(absl::StrCat(worker, " ", exit.Predicate()));
 }
 
-int Prepare(const DataOptions& options) {
+VerbExit Prepare(const DataOptions& options) {
   const uint32_t threads = options.threads != 0
                                ? options.threads
                                : std::min(kMostThreads, ReadProcessLimits().cores.threads());
@@ -59,7 +57,7 @@ int Prepare(const DataOptions& options) {
                                   "--threads", absl::StrCat(threads)});
 }
 
-int Inspect(const DataOptions& options) {
+VerbExit Inspect(const DataOptions& options) {
   return RunDataCommand(
       options, {"inspect", "--path", options.path, "--width", absl::StrCat(options.width),
                 "--tokens", absl::StrCat(options.tokens), "--template", options.chat_template});

@@ -1,12 +1,10 @@
 // `atoll health`: tells an orchestrator if a coordinator or a peer serves.
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/transport/health_service.h"
@@ -23,20 +21,15 @@ struct HealthOptions {
   bool json = false;
 };
 
-int PrintHealth(const HealthOptions& options) {
+VerbExit PrintHealth(const HealthOptions& options) {
   CoordinatorAddress source = options.source;
   if (!options.peer.empty()) source.address = options.peer;
-  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(source);
-  if (!access.ok()) return Report(access.status());
+  ASSIGN_OR_RETURN(const CoordinatorAccess access, ResolveCoordinator(source));
   const Role role = options.peer.empty() ? Role::kCoordinator : Role::kPeer;
-  const absl::Status health = CheckHealth(access->address, role, access->identity, kHealthPatience);
-  if (!health.ok()) return Report(health);
-  if (options.json) {
-    PrintJson({{"address", access->address}, {"role", RoleName(role)}, {"serving", true}});
-  } else {
-    PrintLine(stdout, absl::StrCat("the ", RoleName(role), " at ", access->address, " serves"));
-  }
-  return kDone;
+  RETURN_IF_ERROR(CheckHealth(access.address, role, access.identity, kHealthPatience));
+  return PrintAnswer(options.json,
+                     {{"address", access.address}, {"role", RoleName(role)}, {"serving", true}},
+                     {absl::StrCat("the ", RoleName(role), " at ", access.address, " serves")});
 }
 
 }  // namespace

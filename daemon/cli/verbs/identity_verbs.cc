@@ -48,7 +48,7 @@ struct IdentityOptions {
 
 std::string Absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
 
-absl::Status Issue(const IdentityOptions& options) {
+VerbExit Issue(const IdentityOptions& options) {
   if (!IsValidId(options.id)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--id '", options.id, "': an id has ", kIdGrammar));
@@ -70,12 +70,8 @@ absl::Status Issue(const IdentityOptions& options) {
       EnsureProcessFolder(files, {Absolute(options.dir), "--dir", /*config=*/"", options.fresh}));
   ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
                    OpenCluster(files, Absolute(options.dir), options.run, now, random));
-  return EnsureCredentials(files, *authority, Absolute(options.out), *role, options.id, now);
-}
-
-int IssueIdentity(const IdentityOptions& options) {
-  const absl::Status status = Issue(options);
-  if (!status.ok()) return Report(status);
+  RETURN_IF_ERROR(
+      EnsureCredentials(files, *authority, Absolute(options.out), *role, options.id, now));
   PrintLine(stdout, Absolute(options.out));
   return kDone;
 }
@@ -100,7 +96,7 @@ Json KeyJson(const v1::IdentityStatus& key) {
   return json;
 }
 
-int ListKeys(const KeyOptions& options) {
+VerbExit ListKeys(const KeyOptions& options) {
   using Keys = std::vector<v1::IdentityStatus>;
   return AskCoordinator<Keys>(
       options.admin, [](AdminClient& client) { return client.ListIdentities(); },
@@ -124,7 +120,7 @@ int ListKeys(const KeyOptions& options) {
       });
 }
 
-int RevokeKeys(const KeyOptions& options) {
+VerbExit RevokeKeys(const KeyOptions& options) {
   return AskCoordinator<v1::RevokeIdentityResponse>(
       options.admin,
       [&](AdminClient& client) {
@@ -153,7 +149,7 @@ int RevokeKeys(const KeyOptions& options) {
 
 void AddKeyVerb(CommandLine& command_line, const std::shared_ptr<KeyOptions>& options,
                 const std::string& path, const std::string& summary, const std::string& example,
-                int (*action)(const KeyOptions&), bool revokes) {
+                VerbExit (*action)(const KeyOptions&), bool revokes) {
   const Verb verb =
       command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
   if (revokes) {
@@ -178,7 +174,7 @@ void AddIdentityVerbs(CommandLine& command_line) {
       "With the authority in the coordinator's folder, which is made there if it is missing. Valid "
       "credentials that are there stay.",
       "atoll identity issue --dir coordinator --id peer-1 --out peer-1/identity",
-      [options] { return IssueIdentity(*options); });
+      [options] { return Issue(*options); });
   verb.Add("--dir", options->dir, "The coordinator's folder").Folder().Required();
   verb.Add("--id", options->id, "The process's [peer] id").Required();
   verb.Add("--role", options->role, "peer, aggregator or admin");
@@ -265,16 +261,15 @@ absl::Status Keep(const TokenOptions& options, const v1::CreateTokenResponse& ma
                                                    made.status().serial(), "`, and make another"));
 }
 
-int Create(const TokenOptions& options) {
+VerbExit Create(const TokenOptions& options) {
   absl::Duration valid;
   if (!absl::ParseDuration(options.valid, &valid) || valid < absl::Seconds(1)) {
-    return Report(absl::InvalidArgumentError(
-        absl::StrCat("--valid '", options.valid, "': a time with its unit, as in 24h or 30m")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--valid '", options.valid, "': a time with its unit, as in 24h or 30m"));
   }
   if (!options.out.empty()) {
     PosixFiles files;
-    const absl::Status place = CheckPlace(files, Absolute(options.out));
-    if (!place.ok()) return Report(place);
+    RETURN_IF_ERROR(CheckPlace(files, Absolute(options.out)));
   }
   v1::CreateTokenRequest request;
   request.set_peer(options.peer);
@@ -302,7 +297,7 @@ int Create(const TokenOptions& options) {
       });
 }
 
-int ListTokens(const TokenOptions& options) {
+VerbExit ListTokens(const TokenOptions& options) {
   return AskCoordinator<v1::ListTokensResponse>(
       options.admin, [](AdminClient& client) { return client.ListTokens(); },
       [](const v1::ListTokensResponse& list) {
@@ -318,7 +313,7 @@ int ListTokens(const TokenOptions& options) {
       });
 }
 
-int Revoke(const TokenOptions& options) {
+VerbExit Revoke(const TokenOptions& options) {
   return AskCoordinator<v1::TokenStatus>(
       options.admin, [&](AdminClient& client) { return client.RevokeToken(options.serial); },
       TokenJson,
@@ -332,7 +327,7 @@ int Revoke(const TokenOptions& options) {
 
 Verb Add(CommandLine& command_line, const std::shared_ptr<TokenOptions>& options,
          const std::string& path, const std::string& summary, const std::string& example,
-         int (*action)(const TokenOptions&)) {
+         VerbExit (*action)(const TokenOptions&)) {
   const Verb verb =
       command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
   AddCoordinatorOptions(verb, options->admin.source,

@@ -37,27 +37,6 @@ struct ReplayOptions {
   bool json = false;
 };
 
-// Shows on a terminal how far it has come; elsewhere it shows nothing.
-class Progress {
- public:
-  Progress() : terminal_(TerminalOf(stderr).redraws) {}
-  ~Progress() { Clear(); }
-  void Tell(uint64_t version, uint64_t last) {
-    if (!terminal_) return;
-    std::fprintf(stderr, "\rreplaying entry %s of %s ", absl::StrCat(version).c_str(),
-                 absl::StrCat(last).c_str());
-    std::fflush(stderr);
-    told_ = true;
-  }
-  void Clear() {
-    if (std::exchange(told_, false)) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  const bool terminal_;
-  bool told_ = false;
-};
-
 struct Range {
   uint64_t from;
   uint64_t to;
@@ -110,7 +89,7 @@ std::string EntryText(const ReplayedEntry& entry) {
 
 // Replays the range and passes on each of its entries. Fails with DATA_LOSS at the first
 // difference.
-absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& progress,
+absl::Status ReplayRange(Files& files, const ReplayOptions& options, ProgressLine& progress,
                          const std::function<void(const ReplayedEntry&)>& tell) {
   ASSIGN_OR_RETURN(const std::string dir, FurthestReplica(files, AbsoluteFolder(options.dir)));
   ASSIGN_OR_RETURN(const VersionRange covered, CoveredVersions(files, dir));
@@ -119,7 +98,7 @@ absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& p
   ASSIGN_OR_RETURN(const std::unique_ptr<LogReplay> replay,
                    LogReplay::Open(files, dir, std::move(base)));
   while (replay->version() < range.to) {
-    progress.Tell(replay->version() + 1, range.to);
+    progress.Show(absl::StrCat("replaying entry ", replay->version() + 1, " of ", range.to));
     ASSIGN_OR_RETURN(const ReplayedEntry entry, replay->Next());
     if (entry.header.version() >= range.from) tell(entry);
     if (!entry.expected.has_value() || *entry.expected == entry.state_digest) continue;
@@ -131,9 +110,9 @@ absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& p
   return absl::OkStatus();
 }
 
-int Replay(const ReplayOptions& options) {
+VerbExit Replay(const ReplayOptions& options) {
   PosixFiles files;
-  Progress progress;
+  ProgressLine progress;
   Json entries = Json::array();
   const absl::Status status =
       ReplayRange(files, options, progress, [&](const ReplayedEntry& entry) {
@@ -145,9 +124,10 @@ int Replay(const ReplayOptions& options) {
         PrintLine(stdout, EntryText(entry));
       });
   progress.Clear();
-  if (options.json) std::fputs(JsonText(entries).c_str(), stdout);
+  if (options.json) PrintJson(entries);
   std::fflush(stdout);
-  return status.ok() ? kDone : Report(status);
+  RETURN_IF_ERROR(status);
+  return kDone;
 }
 
 void AddLogReplayVerb(CommandLine& command_line) {
@@ -164,13 +144,7 @@ void AddLogReplayVerb(CommandLine& command_line) {
   verb.Flag("--json", options->json, "Print as JSON");
 }
 
-}  // namespace
-
 // -----------------------------------------------------------------------------------------------
-
-namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Verified {
   std::string dir;
@@ -234,11 +208,10 @@ absl::StatusOr<Json> VerifyFolder(Files& files, const std::string& dir) {
   return json;
 }
 
-int VerifyLog(const std::string& dir) {
+VerbExit VerifyLog(const std::string& dir) {
   PosixFiles files;
-  const absl::StatusOr<Json> json = VerifyFolder(files, AbsoluteFolder(dir));
-  if (!json.ok()) return Report(json.status());
-  std::fputs(JsonText(*json).c_str(), stdout);
+  ASSIGN_OR_RETURN(const Json json, VerifyFolder(files, AbsoluteFolder(dir)));
+  PrintJson(json);
   return kDone;
 }
 
@@ -275,17 +248,16 @@ std::string BranchLine(const CoordinatorAddress& source) {
                       LineageText(genesis->spec().parent()));
 }
 
-int ListLog(const CoordinatorAddress& source, bool json) {
-  const absl::StatusOr<std::vector<v1::EntryHeader>> headers = Headers(source);
-  if (!headers.ok()) return Report(headers.status());
+VerbExit ListLog(const CoordinatorAddress& source, bool json) {
+  ASSIGN_OR_RETURN(const std::vector<v1::EntryHeader> headers, Headers(source));
   if (json) {
     Json list = Json::array();
-    for (const v1::EntryHeader& header : *headers) list.push_back(HeaderJson(header));
-    std::fputs(JsonText(list).c_str(), stdout);
+    for (const v1::EntryHeader& header : headers) list.push_back(HeaderJson(header));
+    PrintJson(list);
     return kDone;
   }
   if (const std::string branch = BranchLine(source); !branch.empty()) PrintLine(stdout, branch);
-  for (const std::string& line : HeadersText(*headers)) PrintLine(stdout, line);
+  PrintLines(HeadersText(headers));
   return kDone;
 }
 

@@ -118,14 +118,10 @@ absl::StatusOr<OwnMachine> LookAtMachine(const MachineOptions& options) {
   return machine;
 }
 
-int PrintMachine(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {
-  if (!machine.ok()) return Report(machine.status());
-  if (options.json) {
-    PrintJson(MachineJson(*machine));
-  } else {
-    PrintLines(MachineText(*machine, absl::Now(), absl::LocalTimeZone()));
-  }
-  return kDone;
+VerbExit PrintMachine(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {
+  RETURN_IF_ERROR(machine.status());
+  return PrintAnswer(options.json, MachineJson(*machine),
+                     MachineText(*machine, absl::Now(), absl::LocalTimeZone()));
 }
 
 // Returns 0 for until `atoll resume`.
@@ -140,32 +136,34 @@ absl::StatusOr<uint64_t> SecondsOf(const std::string& text) {
   return static_cast<uint64_t>(absl::ToInt64Seconds(duration));
 }
 
-using Question = absl::StatusOr<v1::MachineStatus> (*)(const MachineClient&, const MachineOptions&,
-                                                       uint64_t seconds);
+using Question = absl::StatusOr<v1::MachineStatus> (*)(const MachineClient&, uint64_t seconds);
 
 absl::StatusOr<OwnMachine> AskOwn(const MachineOptions& options, Question question) {
   ASSIGN_OR_RETURN(const uint64_t seconds, SecondsOf(options.pause_for));
   ASSIGN_OR_RETURN(const std::string dir, FolderOf(options));
   const absl::StatusOr<MachineClient> client = ClientOf(dir);
   if (!client.ok()) return NotRunning(dir, client.status());
-  const absl::StatusOr<v1::MachineStatus> status = question(*client, options, seconds);
+  const absl::StatusOr<v1::MachineStatus> status = question(*client, seconds);
   if (!status.ok()) return NotRunning(dir, status.status());
   return OwnMachine{dir, true, *status, 0};
 }
 
-absl::StatusOr<v1::MachineStatus> AskToPause(const MachineClient& client, const MachineOptions&,
-                                             uint64_t seconds) {
-  return client.Pause(seconds);
+VerbExit PauseHere(const MachineOptions& options) {
+  return PrintMachine(options, AskOwn(options, [](const MachineClient& client, uint64_t seconds) {
+                        return client.Pause(seconds);
+                      }));
 }
 
-absl::StatusOr<v1::MachineStatus> AskToFinish(const MachineClient& client, const MachineOptions&,
-                                              uint64_t seconds) {
-  return client.FinishRound(seconds);
+VerbExit FinishHere(const MachineOptions& options) {
+  return PrintMachine(options, AskOwn(options, [](const MachineClient& client, uint64_t seconds) {
+                        return client.FinishRound(seconds);
+                      }));
 }
 
-absl::StatusOr<v1::MachineStatus> AskToResume(const MachineClient& client, const MachineOptions&,
-                                              uint64_t) {
-  return client.Resume();
+VerbExit ResumeHere(const MachineOptions& options) {
+  return PrintMachine(options, AskOwn(options, [](const MachineClient& client, uint64_t) {
+                        return client.Resume();
+                      }));
 }
 
 using LimitValues = std::vector<std::pair<std::string, std::string>>;
@@ -183,7 +181,7 @@ absl::StatusOr<LimitValues> LimitsOf(const MachineOptions& options) {
 }
 
 absl::StatusOr<v1::MachineStatus> AskForLimits(const MachineClient& client,
-                                               const MachineOptions& options, uint64_t) {
+                                               const MachineOptions& options) {
   ASSIGN_OR_RETURN(const LimitValues values, LimitsOf(options));
   v1::SetLimitsRequest request;
   request.set_until_restart(options.until_restart);
@@ -219,28 +217,23 @@ absl::StatusOr<OwnMachine> SetLimits(const MachineOptions& options) {
   const absl::StatusOr<MachineClient> client = ClientOf(dir);
   if (!client.ok() && SilentPid(dir) != 0) return NotRunning(dir, client.status());
   if (!client.ok()) return SetLimitsInFolder(options, dir);
-  const absl::StatusOr<v1::MachineStatus> status = AskForLimits(*client, options, 0);
+  const absl::StatusOr<v1::MachineStatus> status = AskForLimits(*client, options);
   // A killed daemon leaves its socket behind.
   if (absl::IsUnavailable(status.status())) return SetLimitsInFolder(options, dir);
   RETURN_IF_ERROR(status.status());
   return OwnMachine{dir, true, *status, 0};
 }
 
-int PrintLimits(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {
-  if (!machine.ok()) return Report(machine.status());
+VerbExit PrintLimits(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {
+  RETURN_IF_ERROR(machine.status());
   if (machine->status.limits().empty()) {
-    return Report(absl::UnavailableError(
-        absl::StrCat("no daemon runs in ", machine->dir, ", and it holds no config.toml")));
+    return absl::UnavailableError(
+        absl::StrCat("no daemon runs in ", machine->dir, ", and it holds no config.toml"));
   }
-  if (options.json) {
-    PrintJson(LimitsJson(machine->status));
-  } else {
-    PrintLines(LimitsText(machine->status));
-  }
-  return kDone;
+  return PrintAnswer(options.json, LimitsJson(machine->status), LimitsText(machine->status));
 }
 
-int PrintLimitsSet(const MachineOptions& options) {
+VerbExit PrintLimitsSet(const MachineOptions& options) {
   const absl::StatusOr<OwnMachine> machine = SetLimits(options);
   if (machine.ok() && !machine->running) {
     PrintLine(stderr, absl::StrCat("no daemon runs in ", machine->dir,
@@ -252,7 +245,7 @@ int PrintLimitsSet(const MachineOptions& options) {
 std::shared_ptr<MachineOptions> AddMachineVerb(CommandLine& command_line, const std::string& path,
                                                const std::string& summary,
                                                const std::string& example,
-                                               int (*action)(const MachineOptions&),
+                                               VerbExit (*action)(const MachineOptions&),
                                                bool takes_time = false) {
   const auto options = std::make_shared<MachineOptions>();
   const Verb verb =
@@ -283,15 +276,11 @@ void AddMachineVerbs(CommandLine& command_line) {
       "Stop training on this machine at once\n"
       "The inner steps under way are lost; an update that is ready is not. The replica follows the "
       "run. It holds over a restart of the daemon.",
-      "atoll pause --dir build/quickstart/peer-1 --for 3h",
-      [](const MachineOptions& o) { return PrintMachine(o, AskOwn(o, AskToPause)); }, true);
-  AddMachineVerb(
-      command_line, "finish", "Finish and contribute the round under way, then pause",
-      "atoll finish --dir build/quickstart/peer-1",
-      [](const MachineOptions& o) { return PrintMachine(o, AskOwn(o, AskToFinish)); }, true);
+      "atoll pause --dir build/quickstart/peer-1 --for 3h", PauseHere, true);
+  AddMachineVerb(command_line, "finish", "Finish and contribute the round under way, then pause",
+                 "atoll finish --dir build/quickstart/peer-1", FinishHere, true);
   AddMachineVerb(command_line, "resume", "End a pause; the limits stay",
-                 "atoll resume --dir build/quickstart/peer-1",
-                 [](const MachineOptions& o) { return PrintMachine(o, AskOwn(o, AskToResume)); });
+                 "atoll resume --dir build/quickstart/peer-1", ResumeHere);
 }
 
 void AddLimitsVerbs(CommandLine& command_line) {
@@ -304,7 +293,7 @@ void AddLimitsVerbs(CommandLine& command_line) {
                  "config. Where no "
                  "daemon runs they hold from its next start on.",
                  "atoll limits set --dir build/quickstart/peer-1 disk_floor=1GB hotter_than=95",
-                 [](const MachineOptions& o) { return PrintLimitsSet(o); });
+                 PrintLimitsSet);
 }
 
 }  // namespace atolld

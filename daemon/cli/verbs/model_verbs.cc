@@ -14,13 +14,14 @@
 #include "atoll/v1/run.pb.h"
 #include "compression/base/names.h"
 #include "compression/base/number_words.h"
+#include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/run_folder.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/figures/figures.h"
-#include "daemon/figures/status_json.h"
 #include "daemon/program/format.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/record.h"
@@ -48,34 +49,30 @@ std::string UnitOf(Files& files, const std::string& dir) {
   return run.ok() ? LossUnit(run->spec()) : "nats a token";
 }
 
-int Evaluate(const EvalOptions& options) {
+VerbExit Evaluate(const EvalOptions& options) {
   PosixFiles files;
-  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status());
-  const absl::StatusOr<ModelQuality> quality =
-      EvaluateModel(files, *worker, AbsoluteFolder(options.dir), options.request);
-  if (!quality.ok()) return Report(quality.status());
-  if (options.json) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::object();
-    if (quality->version.has_value()) json["version"] = *quality->version;
-    json["tokens"] = quality->tokens;
-    json["loss"] = FigureJson(quality->loss);
-    json["loss_unit"] = UnitOf(files, AbsoluteFolder(options.dir));
-    json["perplexity"] = FigureJson(quality->perplexity);
-    if (quality->bits_per_byte > 0) json["bits_per_byte"] = quality->bits_per_byte;
-    std::fputs(JsonText(json).c_str(), stdout);
-    return kDone;
-  }
+  const std::string dir = AbsoluteFolder(options.dir);
+  ASSIGN_OR_RETURN(const std::string worker, FindWorker(options.worker));
+  ASSIGN_OR_RETURN(const ModelQuality quality, EvaluateModel(files, worker, dir, options.request));
+  const std::string unit = UnitOf(files, dir);
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   std::vector<std::vector<std::string>> rows;
-  if (quality->version.has_value()) rows.push_back({"version", WithThousands(*quality->version)});
-  rows.push_back({"validation tokens", WithThousands(quality->tokens)});
-  rows.push_back({"loss", LossText(quality->loss, UnitOf(files, AbsoluteFolder(options.dir)))});
-  rows.push_back({"perplexity", NumberText(quality->perplexity, 3)});
-  if (quality->bits_per_byte > 0) {
-    rows.push_back({"bits per byte", NumberText(quality->bits_per_byte, 4)});
+  if (quality.version.has_value()) {
+    json["version"] = *quality.version;
+    rows.push_back({"version", WithThousands(*quality.version)});
   }
-  for (const std::string& line : AlignColumns(rows, "<<")) PrintLine(stdout, line);
-  return kDone;
+  json["tokens"] = quality.tokens;
+  rows.push_back({"validation tokens", WithThousands(quality.tokens)});
+  json["loss"] = FigureJson(quality.loss);
+  json["loss_unit"] = unit;
+  rows.push_back({"loss", LossText(quality.loss, unit)});
+  json["perplexity"] = FigureJson(quality.perplexity);
+  rows.push_back({"perplexity", NumberText(quality.perplexity, 3)});
+  if (quality.bits_per_byte > 0) {
+    json["bits_per_byte"] = quality.bits_per_byte;
+    rows.push_back({"bits per byte", NumberText(quality.bits_per_byte, 4)});
+  }
+  return PrintAnswer(options.json, json, AlignColumns(rows, "<<"));
 }
 
 }  // namespace
@@ -139,10 +136,9 @@ class ShownText {
   std::string held_;
 };
 
-int Generate(const GenerateOptions& options) {
+VerbExit Generate(const GenerateOptions& options) {
   PosixFiles files;
-  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status());
+  ASSIGN_OR_RETURN(const std::string worker, FindWorker(options.worker));
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   ShownText shown;
   const auto write = [](absl::string_view text) {
@@ -163,15 +159,14 @@ int Generate(const GenerateOptions& options) {
     };
   }
   const absl::StatusOr<std::string> text = GenerateText(
-      files, *worker, std::filesystem::absolute(options.dir).lexically_normal().string(),
+      files, worker, std::filesystem::absolute(options.dir).lexically_normal().string(),
       options.request, stream);
   if (!text.ok()) {
     if (begun) write(shown.End() + "\n");
-    return Report(text.status());
+    return text.status();
   }
   if (options.json) {
-    const nlohmann::ordered_json json = {{"prompt", options.request.prompt}, {"text", *text}};
-    std::fputs(JsonText(json).c_str(), stdout);
+    PrintJson({{"prompt", options.request.prompt}, {"text", *text}});
   } else {
     if (!begun) print(first);
     write(shown.End() + "\n");
@@ -220,23 +215,19 @@ struct ExportOptions {
   HubExport request;
 };
 
-int Export(const ExportOptions& options) {
+VerbExit Export(const ExportOptions& options) {
   PosixFiles files;
   const std::string dir = AbsoluteFolder(options.dir);
-  const absl::StatusOr<std::string> worker = FindWorkerOf(files, options.worker, dir);
-  if (!worker.ok()) return Report(worker.status());
+  ASSIGN_OR_RETURN(const std::string worker, FindWorkerOf(files, options.worker, dir));
   HubExport request = options.request;
   request.output = AbsoluteFolder(request.output);
   if (!request.tokenizer.empty()) request.tokenizer = AbsoluteFolder(request.tokenizer);
-  const absl::StatusOr<Exported> exported = ExportHubFolder(files, *worker, dir, request);
-  if (!exported.ok()) return Report(exported.status());
-  for (const std::string& line : AlignColumns({{"folder", request.output},
-                                               {"version", absl::StrCat(exported->version)},
-                                               {"state digest", ToHex(exported->state_digest)},
-                                               {"files", absl::StrJoin(exported->files, ", ")}},
-                                              "<<")) {
-    PrintLine(stdout, line);
-  }
+  ASSIGN_OR_RETURN(const Exported exported, ExportHubFolder(files, worker, dir, request));
+  PrintLines(AlignColumns({{"folder", request.output},
+                           {"version", absl::StrCat(exported.version)},
+                           {"state digest", ToHex(exported.state_digest)},
+                           {"files", absl::StrJoin(exported.files, ", ")}},
+                          "<<"));
   return kDone;
 }
 
@@ -247,13 +238,12 @@ struct ImportOptions {
   bool force = false;
 };
 
-int Import(const ImportOptions& options) {
-  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status());
-  const absl::StatusOr<std::string> said = ImportHubFolder(
-      *worker, AbsoluteFolder(options.input), AbsoluteFolder(options.output), options.force);
-  if (!said.ok()) return Report(said.status());
-  std::fputs(PrintableText(*said).c_str(), stdout);
+VerbExit Import(const ImportOptions& options) {
+  ASSIGN_OR_RETURN(const std::string worker, FindWorker(options.worker));
+  ASSIGN_OR_RETURN(const std::string said,
+                   ImportHubFolder(worker, AbsoluteFolder(options.input),
+                                   AbsoluteFolder(options.output), options.force));
+  std::fputs(PrintableText(said).c_str(), stdout);
   return kDone;
 }
 

@@ -1,8 +1,6 @@
 // `atoll plan`: predicts a round on a network, for each plan and codec, without running anything.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,15 +13,14 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "compression/wire_codec.h"
 #include "daemon/cli/beforehand.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
-#include "daemon/env/posix_files.h"
 #include "daemon/figures/status_json.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
@@ -144,22 +141,12 @@ absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
   return question;
 }
 
-int Plan(const PlanOptions& options) {
-  const absl::StatusOr<PlanQuestion> question = QuestionOf(options);
-  if (!question.ok()) return Report(question.status());
-  const std::vector<PlanCandidate> candidates = PlanCandidates(*question);
-  const std::string json = JsonText(PlanJson(*question, candidates));
-  if (options.json == "-") {
-    std::fputs(json.c_str(), stdout);
-    return kDone;
-  }
-  if (!options.json.empty()) {
-    PosixFiles files;
-    const absl::Status written =
-        WriteFileDurably(files, std::filesystem::absolute(options.json).string(), BytesOf(json));
-    if (!written.ok()) return Report(written);
-  }
-  for (const std::string& line : PlanText(*question, candidates)) PrintLine(stdout, line);
+VerbExit Plan(const PlanOptions& options) {
+  ASSIGN_OR_RETURN(const PlanQuestion question, QuestionOf(options));
+  const std::vector<PlanCandidate> candidates = PlanCandidates(question);
+  ASSIGN_OR_RETURN(const bool told,
+                   WriteResult(options.json, JsonText(PlanJson(question, candidates))));
+  if (!told) PrintLines(PlanText(question, candidates));
   return kDone;
 }
 

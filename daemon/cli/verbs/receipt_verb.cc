@@ -1,5 +1,4 @@
 // `atoll peer receipt`: asks a coordinator for a receipt, or checks one without a coordinator.
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "daemon/cli/receipt_file.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/figures/status_json.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/record.h"
 #include "membership/history/receipt.h"
@@ -31,24 +30,13 @@ struct ReceiptOptions {
   std::string key;
 };
 
-int GetReceipt(const ReceiptOptions& options) {
-  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.admin.source);
-  if (!access.ok()) return Report(access.status());
-  AdminClient client(*access);
-  const absl::StatusOr<v1::Receipt> receipt = client.IssueReceipt(options.admin.peer);
-  if (!receipt.ok()) return Report(receipt.status());
-  if (!options.out.empty()) {
-    PosixFiles files;
-    const absl::Status written = WriteFileDurably(files, AbsoluteFolder(options.out),
-                                                  BytesOf(JsonText(ReceiptJson(*receipt))));
-    if (!written.ok()) return Report(written);
-  }
-  if (options.out.empty() || options.admin.json) {
-    PrintJson(ReceiptJson(*receipt));
-  } else {
-    PrintLines(ReceiptText(*receipt));
-  }
-  return kDone;
+VerbExit GetReceipt(const ReceiptOptions& options) {
+  ASSIGN_OR_RETURN(const CoordinatorAccess access, ResolveCoordinator(options.admin.source));
+  AdminClient client(access);
+  ASSIGN_OR_RETURN(const v1::Receipt receipt, client.IssueReceipt(options.admin.peer));
+  const nlohmann::ordered_json json = ReceiptJson(receipt);
+  if (!options.out.empty()) RETURN_IF_ERROR(WriteText(AbsoluteFolder(options.out), JsonText(json)));
+  return PrintAnswer(options.out.empty() || options.admin.json, json, ReceiptText(receipt));
 }
 
 struct ReceiptVerdict {
@@ -101,19 +89,16 @@ absl::StatusOr<ReceiptVerdict> CheckReceiptFile(const ReceiptOptions& options) {
   return checked;
 }
 
-int VerifyReceipt(const ReceiptOptions& options) {
-  const absl::StatusOr<ReceiptVerdict> checked = CheckReceiptFile(options);
-  if (!checked.ok()) return Report(checked.status());
-  if (options.admin.json) {
-    PrintJson({{"signature", "good"},
-               {"key_is_known", checked->known},
-               {"signed_by", checked->whose},
-               {"receipt", ReceiptJson(checked->receipt)}});
-    return kDone;
-  }
-  PrintLines(ReceiptText(checked->receipt));
-  PrintLine(stdout, absl::StrCat("the signature is good, by ", checked->whose));
-  return kDone;
+VerbExit VerifyReceipt(const ReceiptOptions& options) {
+  ASSIGN_OR_RETURN(const ReceiptVerdict checked, CheckReceiptFile(options));
+  std::vector<std::string> lines = ReceiptText(checked.receipt);
+  lines.push_back(absl::StrCat("the signature is good, by ", checked.whose));
+  return PrintAnswer(options.admin.json,
+                     {{"signature", "good"},
+                      {"key_is_known", checked.known},
+                      {"signed_by", checked.whose},
+                      {"receipt", ReceiptJson(checked.receipt)}},
+                     lines);
 }
 
 bool IsHistoryKey(const std::string& text) {
@@ -121,7 +106,7 @@ bool IsHistoryKey(const std::string& text) {
          text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
 }
 
-int GetOrVerify(const ReceiptOptions& options) {
+VerbExit GetOrVerify(const ReceiptOptions& options) {
   const bool verifies = !options.verify.empty();
   std::string wrong;
   if (verifies == !options.admin.peer.empty()) {
@@ -133,7 +118,7 @@ int GetOrVerify(const ReceiptOptions& options) {
   } else if (!options.key.empty() && !IsHistoryKey(options.key)) {
     wrong = "--key takes 64 hexadecimal digits, as a receipt's history_key has them";
   }
-  if (!wrong.empty()) return Report(absl::InvalidArgumentError(wrong));
+  if (!wrong.empty()) return absl::InvalidArgumentError(wrong);
   return verifies ? VerifyReceipt(options) : GetReceipt(options);
 }
 

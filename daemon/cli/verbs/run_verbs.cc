@@ -17,7 +17,7 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
-#include "daemon/cli/diagnosis_text.h"
+#include "daemon/cli/diagnosis.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/local/local_report.h"
 #include "daemon/cli/peer_ledger.h"
@@ -56,7 +56,7 @@ absl::StatusOr<v1::RunStatus> HowItStands(const CoordinatorAddress& source, Admi
   return told.ok() ? told : status;
 }
 
-int ShowRun(const AdminOptions& options) {
+VerbExit ShowRun(const AdminOptions& options) {
   const bool listed = options.from != 0 || options.limit != 0;
   return AskCoordinator<v1::RunStatus>(
       options,
@@ -76,7 +76,7 @@ int ShowRun(const AdminOptions& options) {
 // Enough to know the usual times of its rounds.
 constexpr uint32_t kRoundsToDiagnose = 16;
 
-int DiagnoseRun(const AdminOptions& options) {
+VerbExit DiagnoseRun(const AdminOptions& options) {
   return AskCoordinator<v1::RunStatus>(
       options,
       [&](AdminClient& client) {
@@ -100,26 +100,23 @@ absl::StatusOr<std::vector<v1::RunStatus>> AllRounds(const CoordinatorAddress& s
   }
 }
 
-int Metrics(const AdminOptions& options) {
-  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
-  if (!access.ok()) return Report(access.status());
-  AdminClient client(*access);
+VerbExit Metrics(const AdminOptions& options) {
+  ASSIGN_OR_RETURN(const CoordinatorAccess access, ResolveCoordinator(options.source));
+  AdminClient client(access);
   if (options.format == "prometheus" && !options.json) {
-    const absl::StatusOr<v1::RunStatus> status = HowItStands(options.source, client, 0, 0);
-    if (!status.ok()) return Report(status.status());
-    PrintLines(absl::StrSplit(Exposition(*status), '\n', absl::SkipEmpty()));
+    ASSIGN_OR_RETURN(const v1::RunStatus status, HowItStands(options.source, client, 0, 0));
+    PrintLines(absl::StrSplit(Exposition(status), '\n', absl::SkipEmpty()));
     return kDone;
   }
-  const absl::StatusOr<std::vector<v1::RunStatus>> pages =
-      AllRounds(options.source, client, options.from);
-  if (!pages.ok()) return Report(pages.status());
-  std::vector<nlohmann::ordered_json> rows = RunMetrics(*pages);
-  if (pages->back().epoch() == 0) {
+  ASSIGN_OR_RETURN(const std::vector<v1::RunStatus> pages,
+                   AllRounds(options.source, client, options.from));
+  std::vector<nlohmann::ordered_json> rows = RunMetrics(pages);
+  if (pages.back().epoch() == 0) {
     PosixFiles files;
-    auto left = ReadMetrics(files, AbsoluteFolder(options.source.dir));
-    if (!left.ok()) return Report(left.status());
+    ASSIGN_OR_RETURN(std::vector<nlohmann::ordered_json> left,
+                     ReadMetrics(files, AbsoluteFolder(options.source.dir)));
     rows.clear();
-    for (nlohmann::ordered_json& row : *left) {
+    for (nlohmann::ordered_json& row : left) {
       if (row["version"].get<uint64_t>() >= options.from) rows.push_back(std::move(row));
     }
   }
@@ -139,29 +136,29 @@ std::vector<std::string> RunOrderText(const v1::RunStatus& status) {
   return {absl::StrCat(line, "; newest version ", status.version())};
 }
 
-int Order(const AdminOptions& options,
-          const std::function<absl::StatusOr<v1::RunStatus>(AdminClient&)>& order) {
+VerbExit Order(const AdminOptions& options,
+               const std::function<absl::StatusOr<v1::RunStatus>(AdminClient&)>& order) {
   return AskCoordinator<v1::RunStatus>(options, order, RunStatusJson, RunOrderText);
 }
 
-int Pause(const AdminOptions& options) {
+VerbExit Pause(const AdminOptions& options) {
   return Order(options, [&](AdminClient& client) { return client.PauseRun(options.reason); });
 }
 
-int Resume(const AdminOptions& options) {
+VerbExit Resume(const AdminOptions& options) {
   return Order(options, [](AdminClient& client) { return client.ResumeRun(); });
 }
 
-int Stop(const AdminOptions& options) {
+VerbExit Stop(const AdminOptions& options) {
   return Order(options, [&](AdminClient& client) { return client.StopRun(options.reason); });
 }
 
 // A run that is over cannot be followed.
-int ShowWhatIsOver(const v1::RunStatus& status, const AdminOptions& options) {
+VerbExit ShowWhatIsOver(const v1::RunStatus& status, const AdminOptions& options) {
   if (!options.results.empty()) {
-    return Report(absl::FailedPreconditionError(absl::StrCat(
+    return absl::FailedPreconditionError(absl::StrCat(
         "--results: the run's coordinator is gone, and nobody else tells its figures; ",
-        options.source.dir, " holds what `atoll local` has left")));
+        options.source.dir, " holds what `atoll local` has left"));
   }
   PrintLines(options.json ? std::vector<std::string>{JsonLine(RunStatusJson(status))}
                           : RunStatusText(status));
@@ -180,7 +177,7 @@ class Watching {
 
   // Watches until the run is sealed or the user presses Ctrl-C; it waits for a coordinator that is
   // away, but not for ever.
-  int Watch() {
+  VerbExit Watch() {
     double sealed_at = 0;
     while (!history_.sealed() || !Settled(sealed_at)) {
       if (signals_->Wait(waker_, kTick)) return options_.results.empty() ? kDone : kFailed;
@@ -197,14 +194,14 @@ class Watching {
       if (const absl::Status away = absence_.GiveUp(now); !away.ok()) {
         screen_.reset();
         signals_.reset();
-        return Report(away);
+        return away;
       }
       if (screen_ != nullptr) Draw();
     }
     screen_.reset();
     signals_.reset();
-    const absl::Status left = LeaveResults();
-    return left.ok() ? kDone : Report(left);
+    RETURN_IF_ERROR(LeaveResults());
+    return kDone;
   }
 
  private:
@@ -290,15 +287,13 @@ class Watching {
   RunWatcher watcher_;
 };
 
-int Watch(const AdminOptions& options) {
-  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
-  if (!access.ok()) return Report(access.status());
+VerbExit Watch(const AdminOptions& options) {
+  ASSIGN_OR_RETURN(const CoordinatorAccess access, ResolveCoordinator(options.source));
   // One question first: a wrong address is an error, not something to wait for.
-  AdminClient client(*access);
-  const absl::StatusOr<v1::RunStatus> first = HowItStands(options.source, client, 0, 1);
-  if (!first.ok()) return Report(first.status());
-  if (first->epoch() == 0) return ShowWhatIsOver(*first, options);
-  return Watching(options, *access).Watch();
+  AdminClient client(access);
+  ASSIGN_OR_RETURN(const v1::RunStatus first, HowItStands(options.source, client, 0, 1));
+  if (first.epoch() == 0) return ShowWhatIsOver(first, options);
+  return Watching(options, access).Watch();
 }
 
 }  // namespace
@@ -348,7 +343,7 @@ absl::StatusOr<LedgerRows> AskForLedger(const AdminOptions& options, AdminClient
   return LedgerOf(status, accounts, options.sort, options.all);
 }
 
-int ListPeers(const AdminOptions& options) {
+VerbExit ListPeers(const AdminOptions& options) {
   return AskCoordinator<LedgerRows>(
       options, [&](AdminClient& client) { return AskForLedger(options, client); }, LedgerJson,
       LedgerText);
@@ -356,17 +351,16 @@ int ListPeers(const AdminOptions& options) {
 
 absl::StatusOr<v1::PeerStatus> FindPeer(const CoordinatorAddress& source, AdminClient& client,
                                         const std::string& name) {
-  const absl::StatusOr<v1::RunStatus> run = HowItStands(source, client, 0, 1);
-  if (!run.ok()) return run.status();
+  ASSIGN_OR_RETURN(const v1::RunStatus run, HowItStands(source, client, 0, 1));
   std::vector<std::string> names;
-  for (const v1::PeerStatus& peer : run->peers()) {
+  for (const v1::PeerStatus& peer : run.peers()) {
     if (peer.member().peer() == name) return peer;
     names.push_back(peer.member().peer());
   }
   return absl::NotFoundError(UnknownNameMessage("peer", name, names));
 }
 
-int ShowPeer(const AdminOptions& options) {
+VerbExit ShowPeer(const AdminOptions& options) {
   return AskCoordinator<v1::PeerStatus>(
       options, [&](AdminClient& client) { return FindPeer(options.source, client, options.peer); },
       PeerJson, PeerText);
@@ -379,7 +373,7 @@ std::vector<std::string> PeerOrderText(const std::string& done, const v1::PeerSt
   return lines;
 }
 
-int Drain(const AdminOptions& options) {
+VerbExit Drain(const AdminOptions& options) {
   return AskCoordinator<v1::PeerStatus>(
       options, [&](AdminClient& client) { return client.DrainPeer(options.peer, options.reason); },
       PeerJson,
@@ -388,7 +382,7 @@ int Drain(const AdminOptions& options) {
       });
 }
 
-int Evict(const AdminOptions& options) {
+VerbExit Evict(const AdminOptions& options) {
   return AskCoordinator<v1::PeerStatus>(
       options,
       [&](AdminClient& client) {

@@ -1,5 +1,4 @@
 // `atoll snapshot list`, `atoll snapshot verify` and `atoll snapshot save`.
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,11 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
-#include "daemon/figures/status_json.h"
 #include "daemon/program/format.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/saved_state.h"
@@ -69,23 +67,13 @@ std::vector<std::string> FilesText(const std::vector<SnapshotFile>& snapshots) {
   return AlignColumns(rows, ">><<><");
 }
 
-absl::StatusOr<std::vector<SnapshotFile>> Snapshots(Files& files, const std::string& dir) {
-  ASSIGN_OR_RETURN(const std::string folder, FurthestReplica(files, AbsoluteFolder(dir)));
-  return ListSnapshotFiles(files, folder);
-}
-
-int ListSnapshots(const SnapshotOptions& options) {
+VerbExit ListSnapshots(const SnapshotOptions& options) {
   PosixFiles files;
-  const absl::StatusOr<std::vector<SnapshotFile>> snapshots = Snapshots(files, options.dir);
-  if (!snapshots.ok()) return Report(snapshots.status());
-  if (options.json) {
-    Json list = Json::array();
-    for (const SnapshotFile& file : *snapshots) list.push_back(FileJson(file));
-    std::fputs(JsonText(list).c_str(), stdout);
-    return kDone;
-  }
-  for (const std::string& line : FilesText(*snapshots)) PrintLine(stdout, line);
-  return kDone;
+  ASSIGN_OR_RETURN(const std::string folder, FurthestReplica(files, AbsoluteFolder(options.dir)));
+  ASSIGN_OR_RETURN(const std::vector<SnapshotFile> snapshots, ListSnapshotFiles(files, folder));
+  Json list = Json::array();
+  for (const SnapshotFile& file : snapshots) list.push_back(FileJson(file));
+  return PrintAnswer(options.json, list, FilesText(snapshots));
 }
 
 // Audits one version, or all that exist.
@@ -109,28 +97,20 @@ absl::StatusOr<std::vector<SnapshotAudit>> Audit(Files& files, const SnapshotOpt
   return audits;
 }
 
-int VerifySnapshots(const SnapshotOptions& options) {
+VerbExit VerifySnapshots(const SnapshotOptions& options) {
   PosixFiles files;
-  const absl::StatusOr<std::vector<SnapshotAudit>> audits = Audit(files, options);
-  if (!audits.ok()) return Report(audits.status());
-  if (options.json) {
-    Json list = Json::array();
-    for (const SnapshotAudit& audit : *audits) {
-      Json json = FileJson(audit.file);
-      json["blocks"] = audit.blocks;
-      list.push_back(std::move(json));
-    }
-    std::fputs(JsonText(list).c_str(), stdout);
-    return kDone;
+  ASSIGN_OR_RETURN(const std::vector<SnapshotAudit> audits, Audit(files, options));
+  Json list = Json::array();
+  std::vector<std::string> lines;
+  for (const SnapshotAudit& audit : audits) {
+    list.push_back(FileJson(audit.file));
+    list.back()["blocks"] = audit.blocks;
+    lines.push_back(absl::StrCat("version ", audit.file.version, ": ", WithThousands(audit.blocks),
+                                 audit.blocks == 1 ? " block is" : " blocks are", " sound; state ",
+                                 ToHex(audit.file.state_digest).substr(0, kShortDigest),
+                                 ", by the chain ", ChainText(audit.file.chain)));
   }
-  for (const SnapshotAudit& audit : *audits) {
-    std::printf("version %s: %s %s sound; state %s, by the chain %s\n",
-                absl::StrCat(audit.file.version).c_str(), WithThousands(audit.blocks).c_str(),
-                audit.blocks == 1 ? "block is" : "blocks are",
-                ToHex(audit.file.state_digest).substr(0, kShortDigest).c_str(),
-                ChainText(audit.file.chain).c_str());
-  }
-  return kDone;
+  return PrintAnswer(options.json, list, lines);
 }
 
 // Before anything is written, says how much it will be and checks whether there is room.
@@ -181,26 +161,22 @@ absl::StatusOr<MaterializedSnapshot> SaveFolder(Files& files, const SnapshotOpti
   return saved;
 }
 
-int Save(const SnapshotOptions& options) {
+VerbExit Save(const SnapshotOptions& options) {
   PosixFiles files;
-  const absl::StatusOr<MaterializedSnapshot> saved = SaveFolder(files, options);
-  if (!saved.ok()) return Report(saved.status());
-  if (options.json) {
-    const Json json = {{"version", saved->version},
-                       {"dir", AbsoluteFolder(options.out)},
-                       {"path", saved->path},
-                       {"state_digest", ToHex(saved->state_digest)},
-                       {"theta_offset", saved->theta_offset},
-                       {"elements", saved->elements}};
-    std::fputs(JsonText(json).c_str(), stdout);
-    return kDone;
-  }
-  std::printf("version %s saved to %s; state %s; theta: %s fp32 values from byte %s of %s on\n",
-              absl::StrCat(saved->version).c_str(), AbsoluteFolder(options.out).c_str(),
-              ToHex(saved->state_digest).substr(0, kShortDigest).c_str(),
-              WithThousands(saved->elements).c_str(), absl::StrCat(saved->theta_offset).c_str(),
-              saved->path.c_str());
-  return kDone;
+  ASSIGN_OR_RETURN(const MaterializedSnapshot saved, SaveFolder(files, options));
+  const std::string dir = AbsoluteFolder(options.out);
+  const std::string digest = ToHex(saved.state_digest);
+  return PrintAnswer(
+      options.json,
+      {{"version", saved.version},
+       {"dir", dir},
+       {"path", saved.path},
+       {"state_digest", digest},
+       {"theta_offset", saved.theta_offset},
+       {"elements", saved.elements}},
+      {absl::StrCat("version ", saved.version, " saved to ", dir, "; state ",
+                    digest.substr(0, kShortDigest), "; theta: ", WithThousands(saved.elements),
+                    " fp32 values from byte ", saved.theta_offset, " of ", saved.path, " on")});
 }
 
 void AddFolderOption(const Verb& verb, SnapshotOptions& options) {

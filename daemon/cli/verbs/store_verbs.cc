@@ -1,5 +1,4 @@
 // `atoll store migrate`.
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -9,46 +8,24 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/live_view.h"
+#include "daemon/cli/output.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/etcd/store_migration.h"
-#include "daemon/figures/status_json.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 
 namespace atolld {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct MigrateOptions {
   std::string config;
   std::string to;
   bool undo = false;
   bool json = false;
-};
-
-// Shows the step under way on a terminal; elsewhere it shows nothing.
-class MigrationProgress {
- public:
-  MigrationProgress() : terminal_(TerminalOf(stderr).redraws) {}
-  ~MigrationProgress() {
-    if (terminal_) std::fputs("\r\033[K", stderr);
-  }
-  void Tell(absl::string_view doing, uint64_t done, uint64_t total) const {
-    if (!terminal_) return;
-    const std::string count =
-        total == 0 ? "" : absl::StrCat(": ", WithThousands(done), " of ", WithThousands(total));
-    std::fputs(absl::StrCat("\r\033[K", doing, count, " ").c_str(), stderr);
-    std::fflush(stderr);
-  }
-
- private:
-  const bool terminal_;
 };
 
 std::string DrawnName() {
@@ -64,67 +41,63 @@ absl::StatusOr<Migration> MigrateByConfigs(const MigrateOptions& options) {
   ASSIGN_OR_RETURN(order.to, LoadConfig(options.to, ConfigUse::kCoordinator));
   order.move = DrawnName();
   order.now = absl::Now();
-  const MigrationProgress progress;
+  ProgressLine progress;
   order.on_progress = [&progress](absl::string_view doing, uint64_t done, uint64_t total) {
-    progress.Tell(doing, done, total);
+    progress.Show(
+        total == 0 ? std::string(doing)
+                   : absl::StrCat(doing, ": ", WithThousands(done), " of ", WithThousands(total)));
   };
   PosixFiles files;
   return MigrateStore(files, order);
 }
 
-int MigrateRun(const MigrateOptions& options) {
+VerbExit MigrateRun(const MigrateOptions& options) {
   const double began = MonotonicSeconds();
-  const absl::StatusOr<Migration> moved = MigrateByConfigs(options);
-  if (!moved.ok()) return Report(moved.status());
-  if (options.json) {
-    const Json json = {{"run", moved->run_id},      {"from", moved->from},
-                       {"to", moved->to},           {"version", moved->version},
-                       {"headers", moved->headers}, {"rows", moved->rows},
-                       {"bytes", moved->bytes},     {"seconds", MonotonicSeconds() - began}};
-    std::fputs(JsonText(json).c_str(), stdout);
-    return kDone;
-  }
-  PrintLine(stdout,
-            absl::StrCat("run ", moved->run_id, " has moved from ", moved->from, " to ", moved->to,
-                         ": ", Counted(moved->headers, "header"), " up to version ", moved->version,
-                         ", chain ok; ", Counted(moved->rows, "row"), ", ",
-                         WithThousands(moved->bytes), " bytes, all read again"));
-  PrintLine(stdout, absl::StrCat("start its coordinator with ", options.to, "; with ",
-                                 options.config, " it starts no more"));
-  return kDone;
+  ASSIGN_OR_RETURN(const Migration moved, MigrateByConfigs(options));
+  return PrintAnswer(
+      options.json,
+      {{"run", moved.run_id},
+       {"from", moved.from},
+       {"to", moved.to},
+       {"version", moved.version},
+       {"headers", moved.headers},
+       {"rows", moved.rows},
+       {"bytes", moved.bytes},
+       {"seconds", MonotonicSeconds() - began}},
+      {absl::StrCat("run ", moved.run_id, " has moved from ", moved.from, " to ", moved.to, ": ",
+                    Counted(moved.headers, "header"), " up to version ", moved.version,
+                    ", chain ok; ", Counted(moved.rows, "row"), ", ", WithThousands(moved.bytes),
+                    " bytes, all read again"),
+       absl::StrCat("start its coordinator with ", options.to, "; with ", options.config,
+                    " it starts no more")});
 }
 
-int UndoMigrationOf(const MigrateOptions& options) {
-  const absl::StatusOr<Config> config = LoadConfig(options.config, ConfigUse::kCoordinator);
-  if (!config.ok()) return Report(config.status());
+VerbExit UndoMigrationOf(const MigrateOptions& options) {
+  ASSIGN_OR_RETURN(const Config config, LoadConfig(options.config, ConfigUse::kCoordinator));
   PosixFiles files;
-  const absl::StatusOr<UndoneMigration> undone = UndoMigration(files, options.config, *config);
-  if (!undone.ok()) return Report(undone.status());
-  if (options.json) {
-    const Json json = {{"run", undone->run_id},
-                       {"store", undone->where},
-                       {"other", undone->other},
-                       {"undone", undone->moved ? "moved" : "arriving"},
-                       {"version", undone->version}};
-    std::fputs(JsonText(json).c_str(), stdout);
-    return kDone;
-  }
-  PrintLine(stdout, undone->moved
-                        ? absl::StrCat(undone->where, ": open again, with run ", undone->run_id,
-                                       " as it was at version ", undone->version,
-                                       "; what came later it learns from the peers. Never start a "
-                                       "coordinator on ",
-                                       undone->other, " again")
-                        : absl::StrCat(undone->where, ": the copy of run ", undone->run_id,
-                                       " that was not whole is removed; if ", undone->other,
-                                       " is marked as moved by now, undo that too"));
-  return kDone;
+  ASSIGN_OR_RETURN(const UndoneMigration undone, UndoMigration(files, options.config, config));
+  return PrintAnswer(
+      options.json,
+      {{"run", undone.run_id},
+       {"store", undone.where},
+       {"other", undone.other},
+       {"undone", undone.moved ? "moved" : "arriving"},
+       {"version", undone.version}},
+      {undone.moved
+           ? absl::StrCat(undone.where, ": open again, with run ", undone.run_id,
+                          " as it was at version ", undone.version,
+                          "; what came later it learns from the peers. Never start a coordinator "
+                          "on ",
+                          undone.other, " again")
+           : absl::StrCat(undone.where, ": the copy of run ", undone.run_id,
+                          " that was not whole is removed; if ", undone.other,
+                          " is marked as moved by now, undo that too")});
 }
 
-int MigrateOrUndo(const MigrateOptions& options) {
+VerbExit MigrateOrUndo(const MigrateOptions& options) {
   if (options.to.empty() == !options.undo) {
-    return Report(absl::InvalidArgumentError(
-        "atoll store migrate: give --to, the config that names the new store, or --undo"));
+    return absl::InvalidArgumentError(
+        "atoll store migrate: give --to, the config that names the new store, or --undo");
   }
   return options.undo ? UndoMigrationOf(options) : MigrateRun(options);
 }

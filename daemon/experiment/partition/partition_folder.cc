@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "daemon/env/posix_files.h"
 #include "daemon/experiment/partition/npy_file.h"
 #include "daemon/experiment/partition/partitioner.h"
 #include "daemon/experiment/partition/sample_reader.h"
@@ -200,17 +199,6 @@ absl::StatusOr<PartitionReport> WritePartition(Files& files, const PartitionSett
         absl::StrCat(path, ": lies in the data itself, which would grow by it"));
   }
   return PartitionFolder(files, path).Make(settings, set, assignment);
-}
-
-absl::StatusOr<PartitionReport> ShowPartition(const PartitionSettings& settings) {
-  PosixFiles files;
-  return ShowPartition(files, settings);
-}
-
-absl::StatusOr<PartitionReport> WritePartition(const PartitionSettings& settings,
-                                               const std::string& folder) {
-  PosixFiles files;
-  return WritePartition(files, settings, folder);
 }
 
 }  // namespace atolld

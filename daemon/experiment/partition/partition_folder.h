@@ -31,9 +31,4 @@ absl::StatusOr<PartitionReport> ShowPartition(Files& files, const PartitionSetti
 absl::StatusOr<PartitionReport> WritePartition(Files& files, const PartitionSettings& settings,
                                                const std::string& folder);
 
-// The same two functions with the files of this machine.
-absl::StatusOr<PartitionReport> ShowPartition(const PartitionSettings& settings);
-absl::StatusOr<PartitionReport> WritePartition(const PartitionSettings& settings,
-                                               const std::string& folder);
-
 }  // namespace atolld

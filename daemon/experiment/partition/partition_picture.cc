@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "compression/base/names.h"
 #include "compression/base/words.h"
 
@@ -38,19 +39,7 @@ svg { background: #16181c; } text { fill: #ddd; } .small { fill: #aaa; } .axis {
 )";
 
 std::string EscapeXml(absl::string_view text) {
-  std::string out;
-  for (const char c : Printable(text)) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out.push_back(c);
-    }
-  }
-  return out;
+  return absl::StrReplaceAll(Printable(text), {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }
 
 std::string Rectangle(double x, double y, double width, double height, absl::string_view style,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "daemon/config/config_field.h"
 #include "daemon/config/toml_value.h"
 #include "daemon/env/posix_files.h"
 
@@ -28,22 +29,18 @@ struct PartitionKey {
   FieldValue value;
 };
 
-Text ChoiceOf(std::string* at, std::vector<std::string> choices) {
-  return Text{at, TextForm::kOneOf, false, std::move(choices)};
-}
-
 std::vector<PartitionKey> PartitionKeys(PartitionSettings& s) {
   return {
-      {"scheme", ChoiceOf(&s.scheme, PartitionSchemes())},
+      {"scheme", OneOf(&s.scheme, PartitionSchemes())},
       {"parties", WholeNumber{&s.parties, 1, kMostParties}},
-      {"unit", ChoiceOf(&s.unit, {"line", "paragraph", "entry", "speech", "document"})},
+      {"unit", OneOf(&s.unit, {"line", "paragraph", "entry", "speech", "document"})},
       {"label", Text{&s.label, TextForm::kPlain, true}},
       {"label_pattern", Text{&s.label_pattern, TextForm::kPlain, true}},
-      {"unlabelled", ChoiceOf(&s.unlabelled, {"keep", "leave_out"})},
+      {"unlabelled", OneOf(&s.unlabelled, {"keep", "leave_out"})},
       {"keep_labels", WholeNumber{&s.keep_labels, 0, kMostParties}},
       {"alpha", RealNumber{&s.alpha, 0, 1e6, Bounds::kOpenBelow}},
       {"balance", Flag{&s.balance}},
-      {"sizes", ChoiceOf(&s.sizes, {"equal", "linear", "square", "exponential", "log_normal"})},
+      {"sizes", OneOf(&s.sizes, {"equal", "linear", "square", "exponential", "log_normal"})},
       {"classes", WholeNumber{&s.classes, 1, kMostParties}},
       {"shards", WholeNumber{&s.shards, 1, kMostParties}},
       {"sigma", RealNumber{&s.sigma, 0, 20}},

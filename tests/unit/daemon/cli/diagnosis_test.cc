@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/diagnosis_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/figures/run_statuses.h"

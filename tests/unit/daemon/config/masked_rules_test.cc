@@ -1,6 +1,4 @@
 // What does not go with masked updates is refused, with the key and the reason.
-#include "daemon/config/masked_rules.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/config/config_rules.h"
 #include "daemon/config/run_record.h"
 #include "tests/unit/daemon/config/config_file.h"
 
@@ -70,15 +69,16 @@ TEST(MaskedRulesTest, EachConflictNamesItsKeyAndWhy) {
       {[](Config& c) { c.privacy.quantile = 0.5; }, "quantile", "told of each party"},
       {[](Config& c) { c.inner.control_variates = true; }, "control_variates", "beside"},
   };
-  EXPECT_EQ(MaskedFaultOf(MaskedConfig()).what, "");
+  EXPECT_EQ(FaultOfMasks(MaskedConfig()).what, "");
   for (const Case& one : cases) {
     Config config = MaskedConfig();
     one.spoil(config);
-    const MaskedFault fault = MaskedFaultOf(config);
-    EXPECT_EQ(fault.key, one.key);
+    const ConfigFault fault = FaultOfMasks(config);
+    ASSERT_FALSE(fault.keys.empty()) << one.key;
+    EXPECT_EQ(fault.keys[0].second, one.key);
     EXPECT_THAT(fault.what, HasSubstr(one.why));
     config.privacy.masked = false;
-    EXPECT_EQ(MaskedFaultOf(config).what, "");
+    EXPECT_EQ(FaultOfMasks(config).what, "");
   }
 }
 
@@ -137,11 +137,11 @@ TEST(MaskedRulesTest, TheRosterFollowsTheRunsSize) {
 TEST(MaskedRulesTest, AClosedListNeedsMasks) {
   Config config = MaskedConfig();
   config.privacy.closed = true;
-  EXPECT_EQ(MaskedFaultOf(config).what, "");
+  EXPECT_EQ(FaultOfMasks(config).what, "");
   EXPECT_TRUE(MakeRunSpec(config).privacy().closed());
   config.privacy.masked = false;
-  EXPECT_EQ(MaskedFaultOf(config).key, "closed");
-  EXPECT_THAT(MaskedFaultOf(config).what, HasSubstr("needs masked = true"));
+  EXPECT_EQ(FaultOfMasks(config).keys.at(0).second, "closed");
+  EXPECT_THAT(FaultOfMasks(config).what, HasSubstr("needs masked = true"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/config/mode_rules.h"
+#include "daemon/config/config_rules.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {
@@ -34,16 +34,16 @@ TEST(ModeFragmentsTest, EachConflictSaysWhy) {
   Config streaming;
   streaming.mode.kind = "streaming";
   streaming.mode.fragments = 4;
-  EXPECT_EQ(ModeFaultOf(streaming).what, "");
+  EXPECT_EQ(FaultOfMode(streaming).what, "");
   for (const Case& one : cases) {
     Config config = streaming;
     one.spoil(config);
-    const ModeFault fault = ModeFaultOf(config);
-    EXPECT_EQ(fault.key, "fragments");
+    const ConfigFault fault = FaultOfMode(config);
+    EXPECT_EQ(fault.keys.at(0).second, "fragments");
     EXPECT_THAT(fault.what, HasSubstr(one.why));
     EXPECT_THAT(fault.what, HasSubstr("with [mode] fragments = 4"));
     config.mode.fragments = 1;
-    const std::string alone = ModeFaultOf(config).what;
+    const std::string alone = FaultOfMode(config).what;
     EXPECT_EQ(alone.empty(), one.of_fragments) << "one fragment is everything: " << alone;
   }
 }

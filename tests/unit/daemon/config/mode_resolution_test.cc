@@ -94,7 +94,7 @@ TEST(ModeResolution, ASlowCodecThatIsNoSmallerFallsAway) {
 
 TEST(ModeResolution, WhatIsLackingIsNamedWithWhatToGiveInstead) {
   const Config no_line = AutoConfig("");
-  EXPECT_EQ(AutoModeFault(no_line, ConfigUse::kCoordinator).key, "line_rate");
+  EXPECT_EQ(AutoModeFault(no_line, ConfigUse::kCoordinator).keys.at(0).second, "line_rate");
   EXPECT_EQ(AutoModeFault(no_line, ConfigUse::kPeer).what, "") << "a peer makes no run";
   std::string because;
   EXPECT_THAT(std::string(SpecOf(no_line, nullptr, &because).status().message()),
@@ -104,7 +104,7 @@ TEST(ModeResolution, WhatIsLackingIsNamedWithWhatToGiveInstead) {
   by_peer.peer.up_rate = by_peer.peer.down_rate = 12500000;
   EXPECT_EQ(AutoModeFault(by_peer, ConfigUse::kLocal).what, "");
   by_peer.inner.step_time = absl::ZeroDuration();
-  EXPECT_EQ(AutoModeFault(by_peer, ConfigUse::kLocal).key, "step_time");
+  EXPECT_EQ(AutoModeFault(by_peer, ConfigUse::kLocal).keys.at(0).second, "step_time");
   by_peer.inner.pace = "time";
   by_peer.inner.time = absl::Seconds(20);
   EXPECT_EQ(AutoModeFault(by_peer, ConfigUse::kLocal).what, "");

@@ -102,26 +102,28 @@ TEST(RunRecord, EachKeyIsRefusedWhereItHasNoMeaning) {
     ASSERT_NE(other, nullptr) << keys[i].Name();
     *other = "another";
     ChangeValue(keys[i]);
-    const MisplacedKey found = FindMisplacedKey(config);
-    EXPECT_EQ(found.key, keys[i].key);
+    const ConfigFault found = FaultOfMisplacedKey(config);
+    ASSERT_FALSE(found.keys.empty()) << keys[i].Name();
+    EXPECT_EQ(found.keys.front().second, keys[i].key);
     EXPECT_NE(found.what.find(condition.values.front()), std::string::npos) << found.what;
     *other = condition.values.back();
-    EXPECT_EQ(FindMisplacedKey(config).key, "") << keys[i].Name();
+    EXPECT_EQ(FaultOfMisplacedKey(config).what, "") << keys[i].Name();
   }
   EXPECT_GE(conditional, 14u);
 }
 
 TEST(RunRecord, AKeyWithoutAMeaningIsNamedWithWhatItNeeds) {
   // Broken: somebody would wait for the effect of a key that has none.
-  EXPECT_EQ(FindMisplacedKey(Config()).what, "");
+  EXPECT_EQ(FaultOfMisplacedKey(Config()).what, "");
   Config config;
   config.mode.age_cutoff = 3;
-  const MisplacedKey found = FindMisplacedKey(config);
+  const ConfigFault found = FaultOfMisplacedKey(config);
   EXPECT_EQ(found.what, "[mode] age_cutoff is for kind 'delayed' or 'async' alone, not 'sync'");
-  EXPECT_EQ(found.section, "mode");
-  EXPECT_EQ(found.other_key, "kind");
+  ASSERT_EQ(found.keys.size(), 2u);
+  EXPECT_EQ(found.keys[0].second, "age_cutoff");
+  EXPECT_EQ(found.keys[1].second, "kind");
   config.mode.kind = "async";
-  EXPECT_EQ(FindMisplacedKey(config).what, "");
+  EXPECT_EQ(FaultOfMisplacedKey(config).what, "");
 }
 
 }  // namespace

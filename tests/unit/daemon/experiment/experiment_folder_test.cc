@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/experiment/experiment_file.h"
-#include "daemon/experiment/lab_topology.h"
+#include "daemon/experiment/local_launcher.h"
 #include "daemon/experiment/run_log.h"
 
 namespace atolld {

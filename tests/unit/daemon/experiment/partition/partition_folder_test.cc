@@ -47,9 +47,10 @@ class PartitionFolderTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   }
   absl::StatusOr<PartitionReport> Make() {
-    return WritePartition(settings_, directory_.File("out"));
+    return WritePartition(files_, settings_, directory_.File("out"));
   }
 
+  PosixFiles files_;
   TemporaryDirectory directory_;
   PartitionSettings settings_;
 };
@@ -152,7 +153,7 @@ TEST_F(PartitionFolderTest, ArraysComeBackAsArrays) {
 TEST_F(PartitionFolderTest, PicturesShowFewAndMany) {
   // Broken: the picture is no SVG of its own, takes a label for markup, or hides parties.
   settings_.label_pattern = "";
-  absl::StatusOr<PartitionReport> shown = ShowPartition(settings_);
+  absl::StatusOr<PartitionReport> shown = ShowPartition(files_, settings_);
   ASSERT_TRUE(shown.ok()) << shown.status();
   shown->labels[0] = "<script>";
   const std::string bars = PartitionSvg(*shown);
@@ -163,7 +164,7 @@ TEST_F(PartitionFolderTest, PicturesShowFewAndMany) {
   EXPECT_THAT(bars, Not(HasSubstr("<script>")));
   settings_.scheme = "iid";
   settings_.parties = 100;
-  shown = ShowPartition(settings_);
+  shown = ShowPartition(files_, settings_);
   ASSERT_TRUE(shown.ok()) << shown.status();
   EXPECT_THAT(PartitionSvg(*shown), HasSubstr("the smallest on the left"));
 }

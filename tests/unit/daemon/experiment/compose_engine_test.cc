@@ -1,4 +1,4 @@
-#include "daemon/experiment/compose_peers.h"
+#include "daemon/experiment/compose_engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
