@@ -89,8 +89,12 @@ void UseDefaultsOfOptimizer(const ConfigPlaces& places, Config* config) {
       std::min(kMostDecay, Config().inner.weight_decay * config->inner.batch / kDecayBatch);
 }
 
-void UseDefaultsOfMode(Config* config) {
-  if (config->mode.kind == "async" && config->run.quorum == 0) config->run.quorum = 1;
+// With Nesterov's rule each entry of mode "async" pushes the momentum by its whole mean, and there
+// are many more entries than in step: such runs diverge (arXiv:2401.09135; docs/experiments.md).
+void UseDefaultsOfMode(const ConfigPlaces& places, Config* config) {
+  if (config->mode.kind != "async") return;
+  if (config->run.quorum == 0) config->run.quorum = 1;
+  if (!places.Has("outer", "rule")) config->outer.rule = "delayed_nesterov";
 }
 
 // Codecs that leave out most of an update only train with feedback; topk follows SparseLoCo.
@@ -131,7 +135,7 @@ void UseDefaultsOfMasks(const ConfigPlaces& places, Config* config) {
 }  // namespace
 
 void UseDefaultsThatFollow(const ConfigPlaces& places, Config* config) {
-  UseDefaultsOfMode(config);
+  UseDefaultsOfMode(places, config);
   UseDefaultsOfRule(places, config);
   UseDefaultsOfOptimizer(places, config);
   UseDefaultsOfCodec(places, config);

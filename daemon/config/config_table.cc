@@ -228,17 +228,19 @@ Fields InnerScheduleFields(Config& c) {
 
 Fields OuterFields(Config& c) {
   return {
-      {"rule", OneOf(&c.outer.rule, OuterRuleNames()), As("outer.rule"),
-       "how a round's mean update moves the parameters",
-       "Take 'average' for plain federated averaging, 'momentum' for FedAvgM, and 'adagrad', "
-       "'adam' or 'yogi' where the data of the peers differ; see training.md. 'delayed_nesterov' "
-       "and 'cgad' are for [mode] kind 'async'; see modes.md."},
+      Follows("'delayed_nesterov' in mode 'async', 'nesterov' in any other",
+              {"rule", OneOf(&c.outer.rule, OuterRuleNames()), As("outer.rule"),
+               "how a round's mean update moves the parameters",
+               "Take 'average' for plain federated averaging, 'momentum' for FedAvgM, and "
+               "'adagrad', 'adam' or 'yogi' where the data of the peers differ; see training.md. "
+               "'delayed_nesterov' and 'cgad' are for [mode] kind 'async'; see modes.md."}),
       Follows(
           "with rules 'nesterov' and 'delayed_nesterov' that of a table of published rates, by "
           "peers, inner steps, inner "
           "optimiser, mode and size of the model (training.md): for 30 steps of 'adamw' in mode "
           "'sync' 0.4 for one peer, 0.8 for 8 and 1 for 16, and between 0.7, or 0.6 from 335M "
-          "parameters on; half of it in mode 'delayed'; 1 with rules 'average' and 'momentum', 0.01 "
+          "parameters on; half of it in mode 'delayed'; 1 with rules 'average' and 'momentum', "
+          "0.01 "
           "with 'adagrad', 'adam', 'yogi' and 'cgad'",
           {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow},
            As("outer.learning_rate_bits"), "learning rate of the outer rule",

@@ -21,11 +21,14 @@ std::string AsyncError(const std::string& text) {
 }
 
 TEST(AsyncConfig, WaitsForOneUpdateUnlessTheFileSaysMore) {
-  // Broken: an async run would wait for half of its peers, as a synchronous one does.
+  // Broken: an async run would wait for half of its peers, as a synchronous one does, or diverge by
+  // the default rule.
   const absl::StatusOr<Config> one = ConfigFile().Load(
       "[run]\npeers = 16\n[mode]\nkind = \"async\"\nage_decay = 0.5\nage_cutoff = 9\n");
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->run.quorum, 1u);
+  EXPECT_EQ(one->outer.rule, "delayed_nesterov");
+  EXPECT_EQ(one->outer.buffer, 16u);
   const v1::ModeSpec mode = MakeRunSpec(*one).mode();
   EXPECT_EQ(mode.kind(), "async");
   EXPECT_EQ(absl::bit_cast<float>(mode.age_decay_bits()), 0.5f);
@@ -34,6 +37,12 @@ TEST(AsyncConfig, WaitsForOneUpdateUnlessTheFileSaysMore) {
       ConfigFile().Load("[run]\npeers = 16\nquorum = 4\n[mode]\nkind = \"async\"\n");
   ASSERT_TRUE(four.ok()) << four.status();
   EXPECT_EQ(four->run.quorum, 4u);
+  const auto rule = [](const std::string& text) {
+    const absl::StatusOr<Config> config = ConfigFile().Load(text);
+    return config.ok() ? config->outer.rule : std::string(config.status().message());
+  };
+  EXPECT_EQ(rule("[mode]\nkind = \"async\"\n[outer]\nrule = \"nesterov\"\n"), "nesterov");
+  EXPECT_EQ(rule("[mode]\nkind = \"eager\"\n"), "nesterov");
 }
 
 TEST(AsyncConfig, RefusesWhatNeedsSeveralUpdatesOrTheSameOnes) {
