@@ -89,7 +89,9 @@ class Delayed final : public RoundMode {
   }
 };
 
-// Mode "eager".
+// Mode "eager". A training beside an offered update has begun from a guess of the state that the
+// update leads to, and counts from that guess: counted from the state, what the guess was wrong by
+// would come back in the update, and at higher outer rates grow from entry to entry.
 class FromGuess final : public FromTheta {
  public:
   FromGuess(const v1::RunSpec& spec, Parts parts)
