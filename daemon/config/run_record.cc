@@ -232,6 +232,7 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
   SetData(config, spec.mutable_data());
   SetSchedule(config, spec.mutable_inner());
   SetCodecs(config, spec.mutable_exchange());
+  spec.mutable_evaluation();  // also where both of its keys are 0, as in every record
   if (config.privacy.masked) spec.mutable_privacy()->set_roster(MaskRosterOf(config));
   // "auto" is another kind by the time that a run is made (mode_resolution.h).
   if (config.mode.kind == "auto") spec.clear_mode();

@@ -20,7 +20,7 @@ namespace {
 class FromTheta : public RoundMode {
  public:
   FromTheta(const v1::RunSpec& spec, Parts parts)
-      : RoundMode(parts), keep_parameters_(!spec.inner().control_variates()) {}
+      : FromTheta(parts, !spec.inner().control_variates()) {}
 
   // It is a straggler's training or, in mode "eager", one that runs ahead of an offered update. The
   // latter has begun from a guess of the entry that has taken that update.
@@ -36,6 +36,10 @@ class FromTheta : public RoundMode {
   void OnOpened(bool) override {
     if (parts_.training.begun()) Rebase(parts_.keeper.version());
   }
+
+ protected:
+  FromTheta(Parts parts, bool keep_parameters)
+      : RoundMode(parts), keep_parameters_(keep_parameters) {}
 
  private:
   void Rebase(uint64_t version) {
@@ -94,8 +98,10 @@ class Delayed final : public RoundMode {
 // would come back in the update, and at higher outer rates grow from entry to entry.
 class FromGuess final : public FromTheta {
  public:
-  FromGuess(const v1::RunSpec& spec, Parts parts)
-      : FromTheta(spec, parts), guess_(parts.keeper, parts.own) {}
+  // The guess has a share of the offered update in it. If the entry leaves that out, it must not be
+  // in the next update as well, so parameters and base move alike.
+  explicit FromGuess(Parts parts)
+      : FromTheta(parts, /*keep_parameters=*/false), guess_(parts.keeper, parts.own) {}
 
   EagerGuess* guess() override { return &guess_; }
   void OnMoving(const v1::EntryHeader& header) override { guess_.OnCommitted(header); }
@@ -183,7 +189,7 @@ class FromOwn final : public RoundMode {
 std::unique_ptr<RoundMode> RoundMode::Of(const v1::RunSpec& spec, Parts parts) {
   if (IsStreaming(spec)) return std::make_unique<FromOwn>(spec, parts);
   if (spec.mode().kind() == "delayed") return std::make_unique<Delayed>(parts);
-  if (spec.mode().kind() == "eager") return std::make_unique<FromGuess>(spec, parts);
+  if (spec.mode().kind() == "eager") return std::make_unique<FromGuess>(parts);
   return std::make_unique<FromTheta>(spec, parts);
 }
 

@@ -3,9 +3,10 @@
 //
 // There is one class for each kind of behaviour, and only Of looks at the run's mode. In modes
 // "sync" and "async" the worker begins from theta, and its base moves with theta while it trains;
-// its parameters do not. In mode "delayed" its base moves at the end of its steps. In mode "eager" it begins from a guess of the entry on its way (eager_guess.h). In
-// mode "streaming" it keeps parameters of its own from round to round and merges each entry into
-// them (worker.proto, Merge). Used on the loop thread.
+// its parameters do not. In mode "delayed" its base moves at the end of its steps. In mode "eager"
+// it begins from a guess of the entry on its way (eager_guess.h). In mode "streaming" it keeps
+// parameters of its own from round to round and merges each entry into them (worker.proto, Merge).
+// Used on the loop thread.
 #pragma once
 
 #include <memory>

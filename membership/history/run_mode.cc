@@ -20,6 +20,8 @@ absl::Status NotInRange(const char* what, float value, const char* range) {
       absl::StrCat("mode: its ", what, " is ", value, ", not ", range));
 }
 
+constexpr float kMostStaleness = 100;
+
 }  // namespace
 
 absl::Status CheckMode(const v1::RunSpec& spec) {
@@ -36,6 +38,11 @@ absl::Status CheckMode(const v1::RunSpec& spec) {
   }
   const float decay = absl::bit_cast<float>(spec.mode().age_decay_bits());
   if (!(decay >= 0 && decay <= kMostDecay)) return NotInRange("age_decay", decay, "from 0 to 100");
+  const float staleness = absl::bit_cast<float>(spec.federation().staleness_bits());
+  if (!(staleness >= 0 && staleness <= kMostStaleness)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("federation: its staleness is ", staleness, ", not from 0 to 100"));
+  }
   return absl::OkStatus();
 }
 

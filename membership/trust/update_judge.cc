@@ -15,6 +15,9 @@
 namespace atolld {
 namespace {
 
+// The age from which on an update may be no longer than one of this age.
+constexpr uint32_t kMostAge = 8;
+
 // As for block scales: a smaller scale has no visible effect.
 constexpr double kLeastScale = 0x1p-100;
 
@@ -78,9 +81,8 @@ std::vector<size_t> UpdateJudge::Choose(absl::Span<const ExchangeContributor> co
     if (reduce && measured.size() >= std::max(quorum, settings_.least)) all = std::move(measured);
   }
   if (all.size() <= settings_.most) return all;
-  std::stable_sort(all.begin(), all.end(), [&](size_t a, size_t b) {
-    return contributors[a].age > contributors[b].age;
-  });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](size_t a, size_t b) { return contributors[a].age > contributors[b].age; });
   all.resize(settings_.most);
   std::sort(all.begin(), all.end());
   return all;
@@ -115,7 +117,9 @@ std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contr
     const std::string& peer = contributor.member.peer();
     const double length = LengthOf(contributor.member);
     contributor.member.set_scale_bits(0);
-    if (IsOutsized(settings_.offenders, length, usual * (1.0 + contributor.age))) {
+    // An age is its peer's word, so it does not excuse any length.
+    const double excused = 1.0 + std::min(contributor.age, kMostAge);
+    if (IsOutsized(settings_.offenders, length, usual * excused)) {
       outsized_[peer] = absl::StrFormat("an update %.3g times as long as usual", length / usual);
     }
     if (limit <= 0 || length <= limit) continue;

@@ -79,7 +79,8 @@ class UpdateJudge {
   // Sets the scales of an exchange's contributors from the norms in their PlanMember. Returns the
   // peers with updates that are too long for any scale, which must not contribute. The length
   // from which an update is outsized is that of OffenderRule, once more for each entry that the
-  // update missed, because a late update includes the way that the state has moved meanwhile.
+  // update missed, up to eight, because a late update includes the way that the state has moved
+  // meanwhile.
   std::set<std::string> Scale(std::vector<ExchangeContributor>* contributors);
 
   // Called when the coordinator refuses an update of this peer.

@@ -416,8 +416,9 @@ class Help:
 
 def wrong_preset(text):
     """What a call of cmake or ctest names that the build has not: a preset, a target, a test."""
-    listed = json.loads(text_of("CMakePresets.json"))["buildPresets"]
-    presets = {preset["name"] for preset in listed}
+    kind = "testPresets" if text.startswith("ctest --preset") else "buildPresets"
+    listed = json.loads(text_of("CMakePresets.json"))[kind]
+    presets = {preset["name"] for preset in listed if not preset.get("hidden")}
     for name in re.findall(r"(?:--preset |--test-dir build/)(\S+)", text):
         if name not in presets:
             return f"there is no preset {name}"

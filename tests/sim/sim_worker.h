@@ -142,8 +142,8 @@ class SimWorker final : public Worker {
   const float* theta_ = nullptr;
   const float* guess_ = nullptr;  // Only in a run of mode "eager".
   float* update_ = nullptr;
-  std::vector<float> base_;     // theta as this trainer last read it, or the guess.
-  std::vector<float> first_;    // The first update, if the worker replays it.
+  std::vector<float> base_;   // theta as this trainer last read it, or the guess.
+  std::vector<float> first_;  // The first update, if the worker replays it.
   // What its own steps are worth: start minus parameters. A rebase that moves the parameters along
   // with the base hands over just that.
   std::vector<float> learned_;

@@ -212,7 +212,7 @@ absl::StatusOr<uint32_t> StubLearner::Begin(const v1::TrainSteps& train, const S
                                                    "worker has ",
                                                    Counted(parties_, "virtual one")));
   }
-  if (own_.empty() && (train.start() == "own" || train.merge_version() != 0)) {
+  if (own_.empty() && train.start() == "own") {
     return absl::InvalidArgumentError(absl::StrCat(
         "version ", train.version(), ": TrainSteps asks for parameters of the ",
         "worker's own, and the run's mode is '", spec_.mode().kind(), "', not 'streaming'"));

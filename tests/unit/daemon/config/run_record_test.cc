@@ -76,6 +76,11 @@ TEST(RunRecord, WhatHasNoMeaningIsLeftOut) {
   EXPECT_FALSE(spec.has_mode());
   EXPECT_FALSE(spec.has_federation());
   EXPECT_FALSE(spec.has_privacy());
+  // Broken: a coordinator would find other settings than those that its run was made with.
+  Config whole;
+  whole.evaluation.tokens = 0;
+  whole.evaluation.every_rounds = 0;
+  EXPECT_TRUE(MakeRunSpec(whole).has_evaluation());
   EXPECT_EQ(spec.inner().muon_momentum(), 0);
   EXPECT_EQ(spec.inner().precision(), "");
   Config config;

@@ -54,6 +54,9 @@ TEST(RunMode, ARunOfAModeThatNobodyHereKnowsIsRefused) {
     EXPECT_THAT(refused(&v1::ModeSpec::set_age_decay_bits, below), HasSubstr("its age_decay is"));
     EXPECT_THAT(refused(&v1::ModeSpec::set_momentum_clip_bits, below),
                 HasSubstr("its momentum_clip is"));
+    v1::RunSpec spec = SpecOfMode("sync");
+    spec.mutable_federation()->set_staleness_bits(absl::bit_cast<uint32_t>(below));
+    EXPECT_THAT(std::string(CheckMode(spec).message()), HasSubstr("its staleness is"));
   }
 }
 

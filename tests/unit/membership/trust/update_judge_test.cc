@@ -210,6 +210,7 @@ TEST(UpdateJudge, ALateUpdateMayBeLongerForEachEntryThatItMissed) {
   EXPECT_EQ(offences(12, 0), 1u);
   EXPECT_EQ(offences(12, 1), 0u);
   EXPECT_EQ(offences(21, 1), 1u);
+  EXPECT_EQ(offences(95, 1000000), 1u) << "an age is its peer's word";
 }
 
 // Broken: a liar would be clipped for ever and never named, or an accident would cost a peer its

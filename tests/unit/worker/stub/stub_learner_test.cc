@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -368,6 +369,40 @@ TEST_F(StubLearnerTest, PartiesLearnTargetsOfTheirOwn) {
 // Broken: the simulator and benchmarks would see no run whose peers train on while an entry is on
 // its way: a stub would not keep what it learnt, would merge at another step, or not tell that it
 // waits.
+TEST_F(StubLearnerTest, OfADelayedRunWaitsForItsEntry) {
+  configure_.mutable_configure()->mutable_spec()->mutable_mode()->set_kind("delayed");
+  FillStubParameters(9, absl::MakeSpan(theta(), kElements));
+  const std::vector<float> before(theta(), theta() + kElements);
+  Push(configure_);
+  Push(map_message_);
+  v1::DaemonMessage ahead;
+  v1::TrainSteps& train = *ahead.mutable_train();
+  train.set_version(2);
+  train.set_steps(50);
+  train.set_merge_after(std::numeric_limits<uint32_t>::max());
+  train.set_merge_version(1);
+  train.add_samples()->set_first(200);
+  Push(ahead);
+  inbox_.on_wait = [&, sent = false]() mutable {
+    const absl::Time late = absl::UnixEpoch() + absl::Seconds(2);
+    if (inbox_.now < late || std::exchange(sent, true)) return;
+    v1::DaemonMessage merge;
+    merge.mutable_merge()->set_version(1);
+    merge.mutable_merge()->set_own_share_bits(absl::bit_cast<uint32_t>(1.0f));
+    Push(merge);
+  };
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (message.has_boundary()) Stop();
+  };
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(sent_.back().boundary().steps(), 50u);
+  EXPECT_DOUBLE_EQ(sent_.back().boundary().seconds(), 1.0);
+  EXPECT_GE(sent_.back().boundary().waited_seconds(), 0.75);
+  std::vector<float> update(kElements);
+  FillStubUpdate(before, 200, absl::MakeSpan(update));
+  for (uint64_t i = 0; i < kElements; ++i) ASSERT_EQ(slots_->update()[i], update[i]) << i;
+}
+
 TEST_F(StubLearnerTest, OfAStreamingRunKeepsItsParametersAndMerges) {
   configure_.mutable_configure()->mutable_spec()->mutable_mode()->set_kind("streaming");
   FillStubParameters(9, absl::MakeSpan(theta(), kElements));
