@@ -90,14 +90,13 @@ std::string Told(const v1::ReachDoubt& doubt) {
 // No peer may lie, and none may be missing for another reason, so that what an entry lacks is due
 // to its lines. In mode "async" an entry has whichever updates are ready: a pair may be needed for
 // the first time in any round. If every chunk is audited, the inputs of all chunks go over the
-// lines a second time, for which a slow line has no time in a round.
+// lines a second time, for which a peer on a slow line has no time in a round.
 bool MayBeJudged(const SwarmPlan& plan) {
   const bool honest = std::all_of(plan.peers.begin(), plan.peers.end(), [](const auto& peer) {
     return peer.hostility == Hostility::kNone && !peer.forges &&
            peer.habit == SimWorker::Habit::kNone;
   });
-  const bool slow = plan.bytes_per_second > 0 ||
-                    std::any_of(plan.peers.begin(), plan.peers.end(),
+  const bool slow = std::any_of(plan.peers.begin(), plan.peers.end(),
                                 [](const auto& peer) { return peer.bytes_per_second > 0; });
   return honest && plan.mode != "async" && !plan.masked && plan.participation == 1 &&
          plan.drop == 0 && !(slow && plan.audit_share >= 1);
