@@ -58,23 +58,29 @@ void ReachWatch::SetRoster(const v1::Roster& roster) {
   }
   std::stable_partition(here.begin(), here.end(),
                         [this](const auto* member) { return member->peer() > self_; });
-  std::map<std::string, Member> members;
+  const std::map<std::string, Member> before = std::exchange(members_, {});
   by_address_.clear();
   for (const v1::Member* const one : here) {
     by_address_[one->address()] = one->peer();
-    const auto known = members_.find(one->peer());
-    const bool same = known != members_.end() && known->second.address == one->address();
-    Member& member = members[one->peer()];
-    if (same) {
-      member = known->second;
-    } else {
-      member.address = one->address();
-      member.next = env_.executor.Now();
-    }
-    member.watched = members.size() <= kWatched;
+    const auto known = before.find(one->peer());
+    const bool same = known != before.end() && known->second.address == one->address();
+    Member& member = members_[one->peer()];
+    member = same ? known->second : Return(*one);
+    member.watched = members_.size() <= kWatched;
   }
-  members_ = std::move(members);
+  for (const auto& [peer, member] : before) {
+    if (members_.count(peer) == 0 && !member.doubt.empty()) gone_[peer] = member;
+  }
   Schedule();
+}
+
+ReachWatch::Member ReachWatch::Return(const v1::Member& one) {
+  Member member;
+  member.address = one.address();
+  member.next = env_.executor.Now();
+  const auto gone = gone_.extract(one.peer());
+  if (!gone.empty() && gone.mapped().address == member.address) member.doubt = gone.mapped().doubt;
+  return member;
 }
 
 bool ReachWatch::InDoubt(const std::string& peer) const {

@@ -44,7 +44,8 @@ class ReachWatch {
   // `values` is the length of the run's vector, or 0 if it is not known yet. An echo has at most
   // one byte for each 64 values, since a run over slow lines has small vectors.
   void Follow(absl::Duration failure_timeout, uint64_t values);
-  // Takes a new roster. A member that is gone, or has another address now, is no longer in doubt.
+  // Takes a new roster. A member that is gone is not dialled. A doubt stands until the member
+  // answers or has another address, since the coordinator may still count it.
   void SetRoster(const v1::Roster& roster);
   // Called when a wake-up call to the address has ended with this status. An answer does not end a
   // doubt, since such a call has only few bytes.
@@ -77,6 +78,8 @@ class ReachWatch {
     absl::Time next;  // The time of the next dial.
   };
 
+  // Returns the record of a member that is new or has come back.
+  Member Return(const v1::Member& one);
   void Heard(const std::string& peer, const std::string& address, const absl::Status& status);
   void Tell(const std::string& peer, const Member& member);
   void Dial(const std::string& peer, Member* member);
@@ -91,6 +94,7 @@ class ReachWatch {
   absl::Duration failure_timeout_ = absl::Seconds(10);
   size_t bytes_ = kLeastBytes;  // The size of an echo.
   std::map<std::string, Member> members_;
+  std::map<std::string, Member> gone_;  // The members that were in doubt when they went.
   std::map<std::string, std::string> by_address_;
   Executor::TimerId timer_ = 0;
   CallbackGuard guard_;

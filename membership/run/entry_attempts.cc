@@ -292,7 +292,7 @@ EntryAttempts::Candidates EntryAttempts::Choose(absl::Time now, const v1::RunSpe
   }
   Candidates candidates;
   std::vector<ExchangeContributor>& contributors = candidates.contributors;
-  for (const size_t i : judge_.Choose(ready_ones, round.quorum())) {
+  for (const size_t i : judge_.Choose(ready_ones, round.fewest())) {
     contributors.push_back(std::move(ready_ones[i]));
   }
   if (!all) LeaveOut(now, round, members, &contributors);
@@ -623,7 +623,7 @@ Around EntryAttempts::AroundDoubts(absl::Time now, const Round& round, const Mem
                                    absl::Span<const ExchangeContributor> contributors,
                                    bool all) const {
   const auto doubts = Doubts(round.version(), members);
-  AroundQuestion question{contributors, aggregators, doubts, round.quorum(), !all};
+  AroundQuestion question{contributors, aggregators, doubts, round.fewest(), !all};
   if (given_up_ > 0 || now < silent_until_) question.silent = silent_;
   return PlanAround(question);
 }

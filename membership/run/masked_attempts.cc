@@ -18,17 +18,15 @@ MaskedAttempts::MaskedAttempts(const v1::RunSpec& spec, absl::Duration failure_t
                                UpdateJudge* judge)
     : on_(spec.privacy().masked()),
       run_id_(spec.run_id()),
-      rule_(RosterRuleOf(spec.privacy())),
       failure_timeout_(failure_timeout),
       judge_(judge),
-      sums_(run_id_, rule_, failure_timeout) {}
+      sums_(run_id_, RosterRuleOf(spec.privacy()), failure_timeout) {}
 
 absl::Time MaskedAttempts::Deadline() const {
   return sums_.under_way() ? sums_.deadline() : not_before_;
 }
 
-absl::Status MaskedAttempts::MayBegin(absl::Time now, size_t ready, size_t quorum) const {
-  const size_t needed = std::max(quorum, size_t{rule_.fewest});
+absl::Status MaskedAttempts::MayBegin(absl::Time now, size_t ready, size_t needed) const {
   if (ready < needed) {
     return absl::FailedPreconditionError(
         absl::StrCat("masks: ", Counted(ready, "update"), ready == 1 ? " is" : " are",
@@ -68,8 +66,7 @@ MaskedAttempts::News MaskedAttempts::Begin(absl::Time now, uint64_t epoch,
     opened_ = 0;
   }
   version_ = round->version();
-  const std::set<std::string> left_out =
-      LeftOut(contributors, std::max(round->quorum(), size_t{rule_.fewest}));
+  const std::set<std::string> left_out = LeftOut(contributors, round->fewest());
   std::map<std::string, float> weights;
   parties_.clear();
   for (const ExchangeContributor& contributor : contributors) {

@@ -58,10 +58,10 @@ class MaskedAttempts {
   // Returns in words which parties are waited for; empty if there are none.
   std::string WaitingFor() const { return sums_.WaitingFor(); }
 
-  // Fails with FAILED_PRECONDITION if `ready` updates are too few for a sum, if the last attempt
-  // was discarded a moment ago, or if this version may have no more sums. The message gives the
-  // reason.
-  absl::Status MayBegin(absl::Time now, size_t ready, size_t quorum) const;
+  // Fails with FAILED_PRECONDITION if `ready` updates are fewer than a sum needs, if the last
+  // attempt was discarded a moment ago, or if this version may have no more sums. The message gives
+  // the reason.
+  absl::Status MayBegin(absl::Time now, size_t ready, size_t needed) const;
   // Begins an attempt with these contributors, whose updates are ready in `round`.
   News Begin(absl::Time now, uint64_t epoch, const std::vector<ExchangeContributor>& contributors,
              Round* round, const Members& members, RunOutput* out);
@@ -99,7 +99,6 @@ class MaskedAttempts {
 
   const bool on_;
   const std::string run_id_;
-  const MaskRosterRule rule_;
   const absl::Duration failure_timeout_;
   UpdateJudge* const judge_;
   MaskedSums sums_;

@@ -242,11 +242,12 @@ void Members::NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResu
 bool Members::NoteReached(absl::Time now, const std::string& peer, const v1::Reached& reached,
                           RunOutput* out) {
   const RosterMember* const to = roster_.Find(reached.peer());
-  if (to == nullptr || !to->present() || to->address.empty()) return false;
+  if (to == nullptr || to->address.empty()) return false;
   const bool before = to->unreachable;
-  if (reached.answers()) {
+  if (reached
+          .answers()) {  // even of one that has gone since, or the doubt would outlive its reason
     Settle(now, peer, to->peer, out);
-  } else {
+  } else if (to->present()) {
     Doubt(now, peer, to->peer, reached.reason(), out);
   }
   return to->unreachable && !before;

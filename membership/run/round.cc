@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/words.h"
 #include "membership/history/run_mode.h"
+#include "membership/masking/masked_terms.h"
 
 namespace atolld {
 namespace {
@@ -35,6 +36,7 @@ RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec) {
   settings.async = spec.mode().kind() == "async";
   settings.trains_ahead = TrainsAhead(spec);
   settings.one_entry = IsStreaming(spec);
+  if (spec.privacy().masked()) settings.fewest = RosterRuleOf(spec.privacy()).fewest;
   return settings;
 }
 
@@ -106,7 +108,7 @@ std::vector<std::string> Round::LeaveOut(const Roster& roster,
     const RosterMember* member = roster.Find(peer);
     const TrainingState* trainer = Find(peer);
     if (member == nullptr || trainer == nullptr || !There(*member, *trainer)) continue;
-    if (there <= std::max<size_t>(needed, settings_.quorum)) break;
+    if (there <= std::max<size_t>({needed, settings_.quorum, settings_.fewest})) break;
     if (!member->address.empty() && dialled == 1) continue;  // without it no peer could reduce
     --there;
     dialled -= member->address.empty() ? 0 : 1;

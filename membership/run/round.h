@@ -28,6 +28,7 @@
 // roster are arguments. Used by one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -121,6 +122,9 @@ class Round {
   // The smallest number of updates that may be committed, according to the last MayClose. It counts
   // only drawn peers whose updates are not dropped.
   size_t quorum() const { return quorum_; }
+  // The smallest number of updates with which an exchange may begin: a masked sum begins with more
+  // than it may end with.
+  size_t fewest() const { return std::max<size_t>(quorum_, settings_.fewest); }
   // Returns when the round stops waiting for stragglers, or InfiniteFuture if it is not open or no
   // times are known yet.
   absl::Time CloseDeadline() const;

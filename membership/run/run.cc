@@ -615,7 +615,7 @@ void Run::BeginExchange(absl::Time now) {
   if (candidates.contributors.size() < round.quorum()) return;
   absl::Status begun = absl::OkStatus();
   if (masks_.on()) {
-    begun = masks_.MayBegin(now, candidates.contributors.size(), round.quorum());
+    begun = masks_.MayBegin(now, candidates.contributors.size(), round.fewest());
     if (!begun.ok()) {
       reason_ = std::string(begun.message());
       return;

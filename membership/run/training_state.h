@@ -100,6 +100,7 @@ struct HeldTraining {
 struct RoundSettings {
   uint32_t peers = 1;         // the number of trainers that the first round waits for
   uint32_t quorum = 1;        // the fewest updates that may be committed
+  uint32_t fewest = 1;        // the fewest updates with which an exchange may begin
   bool private_data = false;  // true if nothing is leased
   // Decides which peers are drawn and which updates are dropped.
   Participation participation = {};
@@ -112,7 +113,7 @@ struct RoundSettings {
   bool waits = false;
 };
 
-// Returns the settings, completed with the values for parties and mode from the run's spec.
+// Returns the settings, completed with the values for parties, mode and masks from the run's spec.
 RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec);
 
 }  // namespace atolld

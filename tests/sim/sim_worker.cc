@@ -27,6 +27,7 @@ uint64_t Mix(uint64_t value) {
 // The production value; after it a worker that was asked to stop and did not is killed.
 constexpr absl::Duration kStopPatience = absl::Seconds(5);
 
+constexpr float kNotZero = 1e-6f;
 constexpr absl::Duration kProgressEvery = absl::Seconds(1);
 
 float Noise(uint64_t value) {  // [-0.5, 0.5)
@@ -298,6 +299,10 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
     update_[i] = base_[i] - (start_[i] - learned_[i]);
   }
   for (uint64_t i = 0; i < own_.size(); ++i) update_[i] = base_[i] - own_[i];
+  for (uint64_t i = 0; i < settings_.elements; ++i) {
+    // The noise of private runs vanishes beside every value but this one.
+    if (update_[i] == 0) update_[i] = kNotZero;
+  }
   LieByHabit();
   SpoilUpdate();
   if (probe_.on_update) probe_.on_update({update_, settings_.elements}, base_);

@@ -96,6 +96,25 @@ TEST(ReachWatch, DialsWhoeverTheRosterNames) {
   EXPECT_THAT(scene.During(absl::Minutes(1)), IsEmpty()) << "who is gone is in doubt no more";
 }
 
+// Would break: a peer that is away for a moment is in doubt with the coordinator for as long as
+// doubts live, since whoever doubted it has forgotten that it must take that back.
+TEST(ReachWatch, ADoubtOutlivesAnAbsenceAndIsTakenBack) {
+  ReachScene scene({"a", "z"});
+  scene.world.network().PassSmallAlone("self", "z");
+  scene.watch->OnSilent("z", absl::UnavailableError("no progress for 8s"));
+  scene.watch->SetRoster(scene.Roster("z"));
+  scene.During(absl::Seconds(1));
+  scene.watch->SetRoster(scene.Roster());
+  EXPECT_TRUE(scene.watch->InDoubt("z"));
+  EXPECT_THAT(scene.During(absl::Seconds(20)), testing::Each("z no"))
+      << "a few bytes that pass do not end it";
+  scene.watch->SetRoster(scene.Roster("z"));
+  scene.During(absl::Seconds(20));
+  scene.world.network().PassAll("self", "z");
+  scene.watch->SetRoster(scene.Roster());
+  EXPECT_THAT(scene.During(absl::Seconds(20)), ElementsAre("z yes"));
+}
+
 // Would break: a coordinator that was started again plans as if everybody reached everybody.
 TEST(ReachWatch, RepeatsItsDoubtsToANewSession) {
   ReachScene scene({"a", "b"});

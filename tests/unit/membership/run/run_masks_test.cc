@@ -583,6 +583,22 @@ TEST_F(RosterTest, FewerThanTheRunAsksForShareNoMasks) {
   EXPECT_TRUE(peers_.Said("6 parties announced keys, and the masks need 7"));
 }
 
+// Broken: whoever cannot reach the others would be planned around, and the sum, which needs it,
+// would never begin.
+TEST_F(RosterTest, NobodyWhoIsNeededIsPlannedAround) {
+  peers_.Die("h");
+  v1::PeerMessage doubt;
+  doubt.mutable_reached()->set_reason("no answer");
+  for (const std::string& name : names_) {
+    doubt.mutable_reached()->set_peer(name);
+    if (name != "c" && name != "h") peers_.Say("c", doubt);
+  }
+  ReadyAll();
+  SumAll();
+  VoteAll();
+  EXPECT_EQ(peers_.run->version(), 1u) << peers_.reason();
+}
+
 class FewMasksTest : public RunMasksTest {
  protected:
   FewMasksTest() : RunMasksTest(4, 2) {}
