@@ -14,6 +14,7 @@ using Size = OuterRates::Size;
 
 constexpr absl::string_view kScalingLaws = "arXiv:2503.09799, figure 7";
 constexpr absl::string_view kMeasured = "docs/benchmarks.md, \"Peers beside data parallel\"";
+constexpr absl::string_view kShortRounds = "docs/experiments.md, h-sweep.toml";
 constexpr absl::string_view kMuLoCo = "arXiv:2505.23725";
 constexpr absl::string_view kMuLoCoJobs = "arXiv:2505.23725, its published job files";
 constexpr absl::string_view kStreaming = "arXiv:2501.18512";
@@ -25,6 +26,11 @@ constexpr OuterRates kTable[] = {
     {3, 25, Inner::kAdamW, false, Size::kSmall, 0.7, 0.9, kMeasured},
     {4, 20, Inner::kAdamW, false, Size::kSmall, 0.7, 0.9, kMeasured},
     {4, 30, Inner::kAdamW, false, Size::kLarge, 0.6, 0.9, kScalingLaws},
+    // Updates of a few steps are small and noisy, and a momentum of 0.9 adds up ten of them.
+    {2, 5, Inner::kAdamW, false, Size::kAny, 0.7, 0.6, kShortRounds},
+    {2, 10, Inner::kAdamW, false, Size::kAny, 0.7, 0.8, kShortRounds},
+    {8, 5, Inner::kAdamW, false, Size::kAny, 0.7, 0.6, kShortRounds},
+    {8, 10, Inner::kAdamW, false, Size::kAny, 0.7, 0.8, kShortRounds},
     {8, 30, Inner::kAdamW, false, Size::kAny, 0.8, 0.9, kScalingLaws},  // the job files' too
     {8, 500, Inner::kAdamW, false, Size::kAny, 0.7, 0.9, "arXiv:2311.08105"},
     {16, 30, Inner::kAdamW, false, Size::kAny, 1.0, 0.9, kMuLoCoJobs},

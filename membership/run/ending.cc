@@ -480,11 +480,12 @@ void Ending::Advance(absl::Time now, Ledger* ledger, Members* members, const Rou
   AdvanceSealed(now, *ledger, members, out, reason);
 }
 
-// Returns the quorum of those that made the last version. In a federation these may be fewer than
-// in other runs, since some were not drawn or their updates were dropped.
+// Returns the quorum of those that made the last version. Where some are not drawn, or updates are
+// dropped, these may be fewer than in other runs.
 size_t Ending::Quorum(const Ledger& ledger) const {
   const size_t quorum = settings_.round.quorum;
-  if (!ledger.header() || !ledger.spec().has_federation()) return quorum;
+  const Participation parties(ledger.spec());
+  if (!ledger.header() || (!parties.draws() && !parties.drops())) return quorum;
   return std::min(quorum, static_cast<size_t>(ledger.header()->contributors_size()));
 }
 

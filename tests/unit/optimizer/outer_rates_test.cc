@@ -70,10 +70,21 @@ TEST(OuterRatesTest, OfTwoAsNearTheOneWithFewerPeersCounts) {
 TEST(OuterRatesTest, BeyondTheEndsTheLastRowCounts) {
   // Broken: a rate would be extrapolated that nobody has tried.
   EXPECT_EQ(RateOf(QueryOf(1024, 30)), 1.0);
-  EXPECT_EQ(RateOf(QueryOf(1, 1)), 0.4);
+  EXPECT_EQ(NearestOuterRates(QueryOf(1, 1)).steps, 5);
   // A share of a peer, as `participation` can make it, and nothing at all are one peer.
   EXPECT_EQ(RateOf(QueryOf(0.25, 30)), 0.4);
-  EXPECT_EQ(RateOf(QueryOf(0, 0)), 0.4);
+  EXPECT_EQ(RateOf(QueryOf(0, 30)), 0.4);
+}
+
+TEST(OuterRatesTest, ShortRoundsHaveLessMomentum) {
+  // Broken: rounds of a few steps would add up the noise of ten of them, and end half a nat behind
+  // rounds of 25 (docs/experiments.md).
+  for (const double peers : {1, 2, 4, 8, 16}) {
+    EXPECT_EQ(NearestOuterRates(QueryOf(peers, 2)).momentum, 0.6) << peers;
+    EXPECT_EQ(NearestOuterRates(QueryOf(peers, 5)).momentum, 0.6) << peers;
+    EXPECT_EQ(NearestOuterRates(QueryOf(peers, 10)).momentum, 0.8) << peers;
+    EXPECT_EQ(NearestOuterRates(QueryOf(peers, 25)).momentum, 0.9) << peers;
+  }
 }
 
 TEST(OuterRatesTest, SmallModelsOfFewPeersTakeMore) {
