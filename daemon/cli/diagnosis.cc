@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -16,8 +17,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/words.h"
+#include "daemon/config/config_sections.h"
 #include "daemon/program/format.h"
 #include "membership/run/ledger.h"
+#include "optimizer/outer_advice.h"
 
 namespace atolld {
 namespace {
@@ -546,6 +549,68 @@ void FindSlowAudits(const Scene& scene, Findings* findings) {
   scene.AddSeconds(std::move(finding), scene.times.audit, findings);
 }
 
+// -----------------------------------------------------------------------------------------------
+// Settings that cost loss
+
+double RateOfBits(uint32_t bits) { return double{absl::bit_cast<float>(bits)}; }
+
+// Returns how many parties are in a round: in mode "async", whose entries are of a few, all that
+// train. Returns 0 if too few rounds are known.
+double PartiesOfRound(const Scene& scene) {
+  const v1::RunStatus& status = scene.status;
+  if (status.spec().mode().kind() == "async") return scene.trainers;
+  std::vector<double> parties;
+  for (int i = std::max(0, status.rounds_size() - kRoundsLookedAt); i < status.rounds_size(); ++i) {
+    const v1::RoundRecord& round = status.rounds(i);
+    const uint32_t count = round.parties() > 0 ? round.parties() : round.contributors();
+    if (count > 0) parties.push_back(count);
+  }
+  return parties.size() < kLeastRoundsToJudge ? 0 : MedianOf(parties);
+}
+
+// As OuterSettingOf (config_defaults.h), from the run's record. The number of peers is that of its
+// rounds.
+OuterSetting OuterSettingOfRun(const Scene& scene) {
+  const v1::RunStatus& status = scene.status;
+  const v1::RunSpec& spec = status.spec();
+  OuterSetting setting;
+  if (spec.model().kind() == kStubKind) return setting;
+  setting.rule = spec.outer().rule();
+  setting.learning_rate = RateOfBits(spec.outer().learning_rate_bits());
+  setting.momentum = RateOfBits(spec.outer().momentum_bits());
+  if (!spec.mode().kind().empty()) setting.mode = spec.mode().kind();
+  setting.gap_penalty = spec.mode().gap_penalty();
+  setting.overlap_steps = spec.mode().overlap_steps();
+  setting.rates.peers = PartiesOfRound(scene);
+  setting.rates.steps = spec.inner().epochs() > 0 ? 0 : spec.inner().steps();
+  setting.rates.muon = spec.inner().optimizer() == "muon";
+  // The default rates are made before "auto" chooses a mode.
+  setting.rates.streaming = setting.mode == "streaming" && status.mode_because().empty();
+  // As in a config, whose model of a foreign kind counts as small.
+  if (!IsForeign(spec.model().kind())) {
+    setting.rates.parameters = static_cast<double>(status.parameters());
+  }
+  return setting;
+}
+
+void FindCostlyOuterStep(const Scene& scene, Findings* findings) {
+  for (const OuterAdvice& advice : AdviseOuterStep(OuterSettingOfRun(scene))) {
+    RunFinding finding;
+    finding.cause = "outer";
+    finding.what = advice.what;
+    finding.key = advice.changes.front().key;
+    finding.value = advice.changes.front().value;
+    for (size_t i = 1; i < advice.changes.size(); ++i) {
+      absl::StrAppend(&finding.advice, "and ", advice.changes[i].key, " = ",
+                      advice.changes[i].value, "; ");
+    }
+    absl::StrAppend(&finding.advice,
+                    "a run's outer step and mode never change, so take it in a branch "
+                    "(`atoll run branch`) or in the next run");
+    scene.Add(std::move(finding), 0, findings);
+  }
+}
+
 // Returns a line of a config; a value that is not a number is quoted.
 std::string ConfigLine(const RunFinding& finding) {
   if (finding.value.empty()) return finding.key;
@@ -590,7 +655,7 @@ std::vector<RunFinding> Diagnose(const v1::RunStatus& status) {
   for (const auto find :
        {FindWaiting, FindFullDisks, FindSlowDisks, FindFailingWorkers, FindHeldBack, FindBadData,
         FindOffenders, FindTooManyPeers, FindExchangeTime, FindStraggler, FindNoWay, FindSlowAudits,
-        FindWrongClocks}) {
+        FindWrongClocks, FindCostlyOuterStep}) {
     find(scene, &findings);
   }
   std::stable_sort(findings.begin(), findings.end(),
@@ -609,14 +674,16 @@ nlohmann::ordered_json DiagnosisJson(const v1::RunStatus& status) {
   json["healthy"] = findings.empty() && times.rounds >= kLeastRoundsToJudge;
   json["findings"] = nlohmann::ordered_json::array();
   for (const RunFinding& finding : findings) {
-    json["findings"].push_back({{"cause", finding.cause},
-                                {"peer", finding.peer},
-                                {"what", finding.what},
-                                {"seconds", finding.seconds},
-                                {"share", finding.share},
-                                {"key", finding.key},
-                                {"value", finding.value},
-                                {"advice", finding.advice}});
+    nlohmann::ordered_json one = {
+        {"cause", finding.cause}, {"peer", finding.peer}, {"what", finding.what}};
+    if (finding.share > 0) {
+      one["seconds"] = finding.seconds;
+      one["share"] = finding.share;
+    }
+    one["key"] = finding.key;
+    one["value"] = finding.value;
+    one["advice"] = finding.advice;
+    json["findings"].push_back(std::move(one));
   }
   return json;
 }

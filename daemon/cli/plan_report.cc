@@ -561,6 +561,18 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   return candidates;
 }
 
+nlohmann::ordered_json OuterAdviceJson(const std::vector<OuterAdvice>& all) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const OuterAdvice& advice : all) {
+    nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+    for (const OuterAdvice::Change& change : advice.changes) {
+      changes.push_back({{"key", change.key}, {"value", change.value}});
+    }
+    list.push_back({{"what", advice.what}, {"changes", changes}});
+  }
+  return list;
+}
+
 nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                                 const std::vector<PlanCandidate>& candidates) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -615,6 +627,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                      {"wire_bytes_per_second", question.assumed.wire_bytes_per_second}};
   json["modes"] = ModesJson(ModesOf(question));
   json["notes"] = Notes(question);
+  json["advice"] = OuterAdviceJson(AdviseOuterStep(question.outer));
   json["candidates"] = list;
   return json;
 }
@@ -667,6 +680,9 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
     lines.push_back("");
   }
   for (std::string& line : ModesText(ModesOf(question))) lines.push_back(std::move(line));
+  for (const OuterAdvice& advice : AdviseOuterStep(question.outer)) {
+    lines.push_back(absl::StrCat("warning: ", DescribeOuterAdvice(advice)));
+  }
   for (const std::string& note : Notes(question)) lines.push_back(note);
   lines.push_back(Assumed(question));
   return lines;

@@ -21,6 +21,7 @@
 #include "membership/planning/link_model.h"
 #include "membership/planning/mode_choice.h"
 #include "membership/planning/round_model.h"
+#include "optimizer/outer_advice.h"
 
 namespace atolld {
 
@@ -50,6 +51,7 @@ struct PlanQuestion {
   // The config's codec of updates over slow lines; if empty, the same as `codec`.
   std::string slow_codec;
   ModelAssumptions assumed;
+  OuterSetting outer;  // the config's outer step, for this number of peers
 };
 
 struct PlanCandidate {
@@ -83,6 +85,10 @@ uint32_t MessageElements(double slowest_bytes_per_second, size_t peers, uint64_t
 // aggregator reduces.
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question);
 
+// Returns the advice as objects with "what" and "changes", a list of keys and values.
+nlohmann::ordered_json OuterAdviceJson(const std::vector<OuterAdvice>& all);
+
+// Both also have the advice on the config's outer step, if there is any.
 nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                                 const std::vector<PlanCandidate>& candidates);
 std::vector<std::string> PlanText(const PlanQuestion& question,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "optimizer/outer_advice.h"
 #include "optimizer/outer_rates.h"
 #include "optimizer/outer_rule.h"
 
@@ -30,14 +31,18 @@ double ParametersOf(const Config& config) {
   return static_cast<double>(TrainedParameters(MakeModelSpec(config.model)));
 }
 
-const OuterRates& NesterovRates(const Config& config) {
+OuterRatesQuery RatesQueryOf(const Config& config) {
   OuterRatesQuery query;
   query.peers = PartiesOf(config);
   query.steps = config.inner.steps;
   query.muon = config.inner.optimizer == "muon";
   query.streaming = config.mode.kind == "streaming";
   query.parameters = ParametersOf(config);
-  return NearestOuterRates(query);
+  return query;
+}
+
+const OuterRates& NesterovRates(const Config& config) {
+  return NearestOuterRates(RatesQueryOf(config));
 }
 
 // Plain averaging takes the mean as it is; the rate for which Nesterov's rule is tuned would be
@@ -47,9 +52,7 @@ const OuterRates& NesterovRates(const Config& config) {
 double OuterLearningRate(const Config& config) {
   const std::string& rule = config.outer.rule;
   if (rule == "nesterov" || rule == "delayed_nesterov") {
-    // An update that is a round late bears about half of the rate: arXiv:2502.12996 takes 0.4 where
-    // others have 0.7, and at 0.8 runs diverge (docs/experiments.md).
-    const double share = config.mode.kind == "delayed" ? 0.5 : 1;
+    const double share = config.mode.kind == "delayed" ? kDelayedRateShare : 1;
     return share * NesterovRates(config).learning_rate;
   }
   return IsAdaptive(config.outer.rule) ? 0.01 : 1;
@@ -148,6 +151,30 @@ void UseDefaultsThatFollow(const ConfigPlaces& places, Config* config) {
 
 std::string OuterRatesOf(const Config& config) {
   return config.outer.rule == "nesterov" ? DescribeOuterRates(NesterovRates(config)) : "";
+}
+
+OuterSetting OuterSettingOf(const Config& config) {
+  OuterSetting setting;
+  if (config.model.kind == kStubKind) return setting;
+  setting.rule = config.outer.rule;
+  setting.learning_rate = config.outer.learning_rate;
+  setting.momentum = config.outer.momentum;
+  setting.rates = RatesQueryOf(config);
+  if (config.inner.epochs > 0) setting.rates.steps = 0;
+  setting.mode = config.mode.kind;
+  setting.gap_penalty = config.mode.gap_penalty;
+  setting.overlap_steps = config.mode.overlap;
+  return setting;
+}
+
+Config WithPeers(const Config& config, uint32_t peers) {
+  Config other = config;
+  other.run.peers = peers;
+  if (config.outer.learning_rate == OuterLearningRate(config)) {
+    other.outer.learning_rate = OuterLearningRate(other);
+  }
+  if (config.outer.momentum == OuterMomentum(config)) other.outer.momentum = OuterMomentum(other);
+  return other;
 }
 
 }  // namespace atolld

@@ -16,15 +16,18 @@
 #include "compression/base/terminal.h"
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/output.h"
+#include "daemon/cli/plan_report.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
+#include "daemon/config/config_defaults.h"
 #include "daemon/config/config_text.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/program/addresses.h"
 #include "daemon/replica/state/branch_file.h"
+#include "optimizer/outer_advice.h"
 
 namespace atolld {
 namespace {
@@ -100,6 +103,13 @@ absl::Status CheckWorkersPart(Config config, ConfigUse use, std::vector<std::str
   return InspectData(*worker, &config).status();
 }
 
+// Returns advice on the outer step. The run belongs to its coordinator, so a peer's config, whose
+// [outer] has no effect, gets none.
+std::vector<OuterAdvice> AdviceOn(const Config& config, ConfigUse use) {
+  if (use == ConfigUse::kPeer) return {};
+  return AdviseOuterStep(OuterSettingOf(config));
+}
+
 struct ValidateOptions {
   std::string file;
   std::string use = "any";
@@ -119,8 +129,13 @@ VerbExit Validate(const ValidateOptions& options) {
   const std::string file = options.file == "-" ? "standard input" : options.file;
   const std::vector<std::string> warnings =
       status.ok() ? AddressWarnings(*config, uses.at(options.use)) : std::vector<std::string>();
+  const std::vector<OuterAdvice> advice =
+      status.ok() ? AdviceOn(*config, uses.at(options.use)) : std::vector<OuterAdvice>();
   if (options.json) {
-    nlohmann::ordered_json json = {{"file", file}, {"valid", status.ok()}, {"warnings", warnings}};
+    nlohmann::ordered_json json = {{"file", file},
+                                   {"valid", status.ok()},
+                                   {"warnings", warnings},
+                                   {"advice", OuterAdviceJson(advice)}};
     if (!status.ok()) json["error"] = std::string(status.message());
     if (!notes.empty()) json["notes"] = notes;
     PrintJson(json);
@@ -130,6 +145,9 @@ VerbExit Validate(const ValidateOptions& options) {
     std::fflush(stdout);
     for (const std::string& warning : warnings) {
       PrintLine(stderr, absl::StrCat(file, ": warning: ", warning));
+    }
+    for (const OuterAdvice& one : advice) {
+      PrintLine(stderr, absl::StrCat(file, ": warning: ", DescribeOuterAdvice(one)));
     }
   }
   if (!status.ok() && !options.json) return status;

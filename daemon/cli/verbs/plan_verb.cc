@@ -21,6 +21,7 @@
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
+#include "daemon/config/config_defaults.h"
 #include "daemon/figures/status_json.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
@@ -103,12 +104,16 @@ absl::Status TakeNetwork(const PlanOptions& options, const Config& config, PlanQ
 
 absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
   ASSIGN_OR_RETURN(Config config, LoadConfig(options.config, ConfigUse::kAny));
+  const Config as_read = config;
   if (options.parameters == 0) {
     RETURN_IF_ERROR(Annotate(CountVocabulary(ProgramFolder() + "/atoll-worker", &config),
                              "the model's size depends on its text (or say --parameters)"));
   }
   PlanQuestion question;
   RETURN_IF_ERROR(TakeNetwork(options, config, &question));
+  // The defaults were made before the vocabulary was counted.
+  question.outer =
+      OuterSettingOf(WithPeers(as_read, static_cast<uint32_t>(question.links.contributors())));
   question.parameters =
       options.parameters > 0 ? options.parameters : TrainedParameters(MakeModelSpec(config.model));
   question.chunk_elements = config.exchange.chunk_elements;

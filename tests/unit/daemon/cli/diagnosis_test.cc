@@ -6,8 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/config/run_record.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/daemon/config/config_file.h"
 #include "tests/unit/daemon/figures/run_statuses.h"
 
 namespace atolld {
@@ -279,6 +283,94 @@ TEST(Diagnosis, IsToldInWordsAndAsJson) {
   EXPECT_THAT(lines[2], HasSubstr("1. the loss of b is 9 where the others have 3"));
   EXPECT_THAT(lines[2], HasSubstr("(costs 25 %, 2.62 s a round)"));
   EXPECT_THAT(lines[5], HasSubstr("2. the clock of a is 15 minutes ahead"));
+}
+
+// Gives the run the record of a config, and rounds of all of its peers.
+void TakeRecord(const std::string& text, v1::RunStatus* run) {
+  ConfigFile file;
+  absl::StatusOr<Config> config = file.Load(text);
+  ASSERT_TRUE(config.ok()) << config.status() << "\n" << text;
+  config->run.id = "test-run";
+  *run->mutable_spec() = MakeRunSpec(*config);
+  for (v1::RoundRecord& round : *run->mutable_rounds()) {
+    round.set_contributors(config->run.peers);
+  }
+}
+
+// Would break: every run with default settings is called unhealthy; or the advice rests on another
+// number of peers, or on another model, than the run has.
+TEST(Diagnosis, DefaultOuterStepsAreNoFinding) {
+  for (const char* mode : {"sync", "streaming", "eager", "delayed", "async"}) {
+    for (const char* optimizer : {"adamw", "muon"}) {
+      for (const int peers : {1, 4, 16}) {
+        for (const int steps : {5, 25, 500}) {
+          v1::RunStatus run = HealthyRun();
+          run.set_parameters(1000000);
+          TakeRecord(
+              absl::StrCat("[run]\npeers = ", peers, "\n[inner]\nsteps = ", steps,
+                           "\noptimizer = \"", optimizer, "\"\n[mode]\nkind = \"", mode, "\"\n"),
+              &run);
+          EXPECT_TRUE(Diagnose(run).empty()) << mode << " " << optimizer << " " << peers << " "
+                                             << steps << ": " << DiagnosisJson(run).dump();
+        }
+      }
+    }
+  }
+}
+
+// Would break: a run that loses by its outer step is called healthy; or such a finding comes before
+// one that costs time, or shows a cost of 0 seconds.
+TEST(Diagnosis, ACostlyOuterStepComesLastAndCostsNoTime) {
+  v1::RunStatus run = HealthyRun();
+  TakeRecord(
+      "[run]\npeers = 8\n[inner]\nsteps = 30\n[outer]\nlearning_rate = 0.4\nmomentum = 0.99\n",
+      &run);
+  run.mutable_peers(0)->set_clock_offset_seconds(900);
+  const std::vector<RunFinding> findings = Diagnose(run);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].cause, "clock");
+  EXPECT_EQ(findings[1].cause, "outer");
+  EXPECT_EQ(findings[1].seconds, 0);
+  EXPECT_EQ(findings[1].key, "[outer] learning_rate");
+  EXPECT_EQ(findings[1].value, "0.8");
+  EXPECT_THAT(findings[1].what, HasSubstr("as far as 0.8 / 0.9 (8 peers, 30 steps, adamw;"));
+  EXPECT_THAT(findings[1].advice, HasSubstr("and [outer] momentum = 0.9; "));
+  EXPECT_THAT(findings[1].advice, HasSubstr("`atoll run branch`"));
+  const nlohmann::ordered_json json = DiagnosisJson(run);
+  EXPECT_TRUE(json["findings"][0].contains("seconds"));
+  EXPECT_FALSE(json["findings"][1].contains("seconds"));
+  EXPECT_FALSE(json["findings"][1].contains("share"));
+  const std::string text = absl::StrJoin(DiagnosisText(run), "\n");
+  EXPECT_THAT(text, HasSubstr("\n2. the outer rates 0.4 / 0.99 move the parameters"));
+  EXPECT_THAT(text, HasSubstr("\n   [outer] learning_rate = 0.8\n   and [outer] momentum = 0.9; "));
+  EXPECT_EQ(text.find("costs 0"), std::string::npos);
+}
+
+// Would break: rates are compared with the table's for peers that are not in the rounds, or before
+// it is known how many are.
+TEST(Diagnosis, AnOuterStepIsJudgedByThePeersOfItsRounds) {
+  // The default for 16 peers.
+  v1::RunStatus run = HealthyRun();
+  TakeRecord("[run]\npeers = 16\n[inner]\nsteps = 30\noptimizer = \"muon\"\n", &run);
+  EXPECT_TRUE(Diagnose(run).empty());
+  for (v1::RoundRecord& round : *run.mutable_rounds()) round.set_contributors(1);
+  ASSERT_EQ(Diagnose(run).size(), 1u);
+  EXPECT_THAT(Diagnose(run)[0].what, HasSubstr("the rates for another number of peers"));
+  for (v1::RoundRecord& round : *run.mutable_rounds()) round.set_parties(16);  // of one host
+  EXPECT_TRUE(Diagnose(run).empty());
+  for (v1::RoundRecord& round : *run.mutable_rounds()) round.set_parties(0);
+  run.mutable_rounds()->DeleteSubrange(2, 6);
+  EXPECT_TRUE(Diagnose(run).empty());
+}
+
+// Would break: a run is blamed for the default rates that it got before "auto" chose streaming.
+TEST(Diagnosis, RatesFromBeforeAutoChoseTheModeAreNoFinding) {
+  v1::RunStatus run = HealthyRun();
+  TakeRecord("[run]\npeers = 16\n[inner]\nsteps = 30\n", &run);  // 1.0, streaming has 0.4
+  run.mutable_spec()->mutable_mode()->set_kind("streaming");
+  EXPECT_EQ(Diagnose(run).size(), 1u);
+  run.set_mode_because("the plan says so");
+  EXPECT_TRUE(Diagnose(run).empty());
 }
 
 }  // namespace

@@ -24,8 +24,11 @@
 namespace atolld {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 absl::StatusOr<LinkModel> Load(const std::string& text) {
   const std::string path =
@@ -133,6 +136,28 @@ TEST(PlanReport, TellsHowMuchEachModeTrains) {
   EXPECT_TRUE(PlanJson(question, PlanCandidates(question))["modes"].is_null());
   EXPECT_EQ(absl::StrJoin(PlanText(question, PlanCandidates(question)), "\n").find("auto:"),
             std::string::npos);
+}
+
+// Would break: a plan of a run whose outer step is known to cost loss would not say so, or scripts
+// would not find what to set; or a plan would warn of nothing.
+TEST(PlanReport, WarnsOfACostlyOuterStep) {
+  PlanQuestion question = Ask(EqualPeers(4, 40e6 / 8, absl::Milliseconds(5)));
+  EXPECT_EQ(PlanJson(question, PlanCandidates(question))["advice"].size(), 0u);
+  EXPECT_EQ(absl::StrJoin(PlanText(question, PlanCandidates(question)), "\n").find("warning:"),
+            std::string::npos);
+
+  question.outer.rule = "nesterov";
+  question.outer.mode = "async";
+  question.outer.rates.peers = 4;
+  const auto advice = PlanJson(question, PlanCandidates(question))["advice"];
+  ASSERT_EQ(advice.size(), 1u);
+  EXPECT_THAT(advice[0]["what"].get<std::string>(), HasSubstr("runs diverge"));
+  ASSERT_EQ(advice[0]["changes"].size(), 1u);
+  EXPECT_EQ(advice[0]["changes"][0]["key"], "[outer] rule");
+  EXPECT_EQ(advice[0]["changes"][0]["value"], "delayed_nesterov");
+  EXPECT_THAT(PlanText(question, PlanCandidates(question)),
+              Contains(AllOf(StartsWith("warning: in mode 'async'"),
+                             HasSubstr("; set [outer] rule = delayed_nesterov"))));
 }
 
 // Would break: a benchmark or an advice with messages that hold up a slow line, or that leave peers
