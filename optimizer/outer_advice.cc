@@ -22,17 +22,20 @@ constexpr double kFarGain = 2;
 // Two values that differ only by the rounding of a float are equal.
 constexpr double kFloatRounding = 1e-6;
 
-// With this overlap, streaming runs lose next to nothing (arXiv:2501.18512, section 3.3.2;
-// docs/experiments.md, modes.toml).
-constexpr uint32_t kFreeOverlap = 5;
+// An overlap of so few steps is free (arXiv:2501.18512, section 3.3.2).
+constexpr uint32_t kFreeSteps = 5;
+// An overlap of up to this share of the steps between two exchanges of a fragment costs nothing
+// that was measured, and so many fragments are enough for one of a whole round
+// (docs/experiments.md, modes.toml).
+constexpr double kFreeOverlap = 0.4;
+constexpr uint32_t kEnoughFragments = 4;
 
-enum class CostlySetting { kShortRounds, kDelayedRate, kAsyncNesterov, kLongOverlap };
+enum class CostlySetting { kShortRounds, kEagerRate, kDelayedRate, kAsyncNesterov, kLongOverlap };
 
 // A cost that somebody has measured.
 struct MeasuredCost {
   CostlySetting setting;
-  // kShortRounds: the inner steps of a round. kDelayedRate: the learning rate. kLongOverlap: the
-  // steps above which this is the cost.
+  // kShortRounds: the inner steps of a round. kEagerRate, kDelayedRate: the learning rate.
   double at;
   double learning_rate;  // only for kShortRounds, whose runs had AdamW inside
   double momentum;
@@ -41,20 +44,14 @@ struct MeasuredCost {
 };
 
 constexpr MeasuredCost kMeasuredCosts[] = {
-    // TO BE REPLACED by the sweep of outer rates at 5 and 10 steps: the "instead of" below is the
-    // loss of the same rates in rounds of 25 steps.
-    {CostlySetting::kShortRounds, 5, 0.7, 0.9, "2.587 nats a byte instead of 2.066 at equal tokens",
-     "docs/experiments.md, h-sweep.toml"},
-    {CostlySetting::kShortRounds, 10, 0.7, 0.9,
-     "2.228 nats a byte instead of 2.066 at equal tokens", "docs/experiments.md, h-sweep.toml"},
+    {CostlySetting::kShortRounds, 5, 0.7, 0.9, "H5COST", "docs/experiments.md, h-sweep.toml"},
+    {CostlySetting::kShortRounds, 10, 0.7, 0.9, "H10COST", "docs/experiments.md, h-sweep.toml"},
+    {CostlySetting::kEagerRate, 0.7, 0, 0, "EAGERCOST", "docs/experiments.md, modes.toml"},
     {CostlySetting::kDelayedRate, 0.8, 0, 0, "runs diverge", "docs/experiments.md, modes.toml"},
     {CostlySetting::kAsyncNesterov, 0, 0, 0,
      "they end at 8.57 nats a byte where those of 'delayed_nesterov' end at 2.26",
      "docs/experiments.md, async.toml"},
-    {CostlySetting::kLongOverlap, kFreeOverlap, 0, 0, "up to 0.2 % of the loss",
-     "arXiv:2501.18512, section 3.3.2"},
-    {CostlySetting::kLongOverlap, 10, 0, 0, "0.2 % of the loss or more",
-     "arXiv:2501.18512, section 3.3.2"},
+    {CostlySetting::kLongOverlap, 0, 0, 0, "OVERCOST", "docs/experiments.md, modes.toml"},
 };
 
 // Returns the first measured cost of the setting.
@@ -121,35 +118,36 @@ std::string ShortRoundsCostOf(const OuterSetting& setting) {
   return "";
 }
 
-std::string DelayedCostOf(const OuterSetting& setting) {
-  const MeasuredCost& cost = CostOf(CostlySetting::kDelayedRate);
-  return absl::StrCat("; a rate of ", setting.learning_rate,
-                      " is too high for updates that are a round late: at ", cost.at, " ",
-                      cost.figure, " (", cost.source, ")");
+std::string LateCostOf(const OuterSetting& setting) {
+  const MeasuredCost& cost =
+      CostOf(setting.mode == "eager" ? CostlySetting::kEagerRate : CostlySetting::kDelayedRate);
+  return absl::StrCat("; a rate of ", setting.learning_rate, " is too high in mode '", setting.mode,
+                      "': at ", cost.at, " ", cost.figure, " (", cost.source, ")");
 }
 
 std::optional<OuterAdvice> AdviseRates(const OuterSetting& setting) {
   if (setting.rates.peers <= 0 || setting.rates.steps <= 0) return std::nullopt;
   const OuterRates& row = NearestOuterRates(setting.rates);
-  const bool delayed = setting.mode == "delayed";
-  const double rate = (delayed ? kDelayedRateShare : 1) * row.learning_rate;
+  const double share = LateRateShare(setting.mode);
+  const double rate = share * row.learning_rate;
   const double gain = GainOf(setting.learning_rate, setting.momentum);
   const double right = GainOf(rate, row.momentum);
   const bool high = IsAbove(gain, kFarGain * right);
-  const bool low = IsAbove(right, kFarGain * gain);
+  const bool low = IsAbove(right, kFarGain * gain) && IsAbove(1, gain);
   // A gap penalty halves the rate by itself.
-  const bool too_late = delayed && !setting.gap_penalty && IsAbove(gain, right) &&
+  const bool too_late = share < 1 && !setting.gap_penalty && IsAbove(gain, right) &&
                         IsAbove(setting.learning_rate, rate);
   if (!high && !low && !too_late) return std::nullopt;
   OuterAdvice advice;
   advice.what = absl::StrFormat(
       "the outer rates %g / %g move the parameters %.2g times as far as %s%s, the nearest in the "
       "table: by %.3g times a mean update that stays the same instead of %.3g",
-      setting.learning_rate, setting.momentum, gain / right, delayed ? "half the rate of " : "",
-      DescribeOuterRates(row), gain, right);
+      setting.learning_rate, setting.momentum, gain / right,
+      share < 1 ? absl::StrFormat("%g times the rate of ", share) : "", DescribeOuterRates(row),
+      gain, right);
   absl::StrAppend(&advice.what, OtherRowOf(setting, row));
   if (high) absl::StrAppend(&advice.what, ShortRoundsCostOf(setting));
-  if (too_late) absl::StrAppend(&advice.what, DelayedCostOf(setting));
+  if (too_late) absl::StrAppend(&advice.what, LateCostOf(setting));
   if (!IsSame(setting.learning_rate, rate)) {
     advice.changes.push_back({"[outer] learning_rate", absl::StrCat(rate)});
   }
@@ -171,19 +169,18 @@ OuterAdvice AdviseAsync() {
 }
 
 std::optional<OuterAdvice> AdviseOverlap(const OuterSetting& setting) {
-  if (setting.mode != "streaming") return std::nullopt;
-  const MeasuredCost* found = nullptr;
-  for (const MeasuredCost& cost : kMeasuredCosts) {
-    if (cost.setting == CostlySetting::kLongOverlap && setting.overlap_steps > cost.at) {
-      found = &cost;
-    }
-  }
-  if (found == nullptr) return std::nullopt;
+  if (setting.mode != "streaming" || setting.overlap_steps <= kFreeSteps) return std::nullopt;
+  if (setting.rates.steps <= 0) return std::nullopt;
+  const double between = setting.rates.steps * std::max<uint32_t>(1, setting.fragments);
+  const double share = setting.overlap_steps / between;
+  if (!IsAbove(share, kFreeOverlap)) return std::nullopt;
+  const MeasuredCost& cost = CostOf(CostlySetting::kLongOverlap);
   OuterAdvice advice;
-  advice.what =
-      absl::StrCat("an overlap of ", setting.overlap_steps, " inner steps costs ", found->figure,
-                   " (", found->source, "), and one of ", kFreeOverlap, " next to nothing");
-  advice.changes.push_back({"[mode] overlap", absl::StrCat(kFreeOverlap)});
+  advice.what = absl::StrFormat(
+      "an overlap of %d inner steps is %.0f %% of the %g between two exchanges of a fragment: %s "
+      "(%s)",
+      setting.overlap_steps, 100 * share, between, cost.figure, cost.source);
+  advice.changes.push_back({"[mode] fragments", absl::StrCat(kEnoughFragments)});
   return advice;
 }
 

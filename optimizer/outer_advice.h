@@ -14,10 +14,6 @@
 
 namespace atolld {
 
-// The share of the table's learning rate that is right in mode "delayed". An update that is a round
-// late bears about half of the rate: arXiv:2502.12996 takes 0.4 where others have 0.7.
-inline constexpr double kDelayedRateShare = 0.5;
-
 // The settings of a run that the advice depends on.
 struct OuterSetting {
   std::string rule;  // of the outer step; empty for a run that gets no advice on it
@@ -27,6 +23,7 @@ struct OuterSetting {
   OuterRatesQuery rates;
   std::string mode = "sync";   // "sync", "streaming", "eager", "delayed" or "async"
   bool gap_penalty = false;    // only with "delayed"
+  uint32_t fragments = 1;      // only with "streaming"
   uint32_t overlap_steps = 0;  // only with "streaming"
 };
 
@@ -45,10 +42,12 @@ struct OuterAdvice {
 //
 // - The rates of rule "nesterov" are far from those of the nearest row of the table. A mean update
 //   that stays the same moves the parameters by learning_rate / (1 - momentum) in the end. That
-//   gain is far if it is more than twice, or less than half of, the row's.
-// - In mode "delayed", the learning rate of rule "nesterov" is above its share of the row's.
+//   gain is far if it is more than twice the row's; or less than half of it and below 1, so that a
+//   run learns less than by plain averaging.
+// - In modes "eager" and "delayed", the learning rate of rule "nesterov" is above the share of the
+//   row's that they bear (LateRateShare).
 // - Rule "nesterov" is used in mode "async", where runs of several peers diverge.
-// - In mode "streaming", the overlap is longer than one that costs next to nothing.
+// - In mode "streaming", the overlap is most of the steps between two exchanges of a fragment.
 std::vector<OuterAdvice> AdviseOuterStep(const OuterSetting& setting);
 
 // Returns the advice as one line: "...; set [outer] learning_rate = 0.4 and [outer] momentum =

@@ -72,6 +72,14 @@ const OuterRates& NearestOuterRates(const OuterRatesQuery& query) {
   return *nearest;
 }
 
+// In mode "eager" what a guess was wrong by comes back in the next update. By a linear model of a
+// round (each update c times the way to the optimum, c up to 1) it dies away if the rate times
+// (1 + momentum) is below 1/2: below 0.26 with a momentum of 0.9.
+double LateRateShare(absl::string_view mode) {
+  if (mode == "eager") return 0.3;
+  return mode == "delayed" ? 0.5 : 1;
+}
+
 std::string DescribeOuterRates(const OuterRates& rates) {
   return absl::StrCat(rates.learning_rate, " / ", rates.momentum, " (", rates.peers,
                       rates.peers == 1 ? " peer, " : " peers, ", rates.steps, " steps, ",

@@ -580,6 +580,7 @@ OuterSetting OuterSettingOfRun(const Scene& scene) {
   setting.momentum = RateOfBits(spec.outer().momentum_bits());
   if (!spec.mode().kind().empty()) setting.mode = spec.mode().kind();
   setting.gap_penalty = spec.mode().gap_penalty();
+  setting.fragments = spec.mode().fragments();
   setting.overlap_steps = spec.mode().overlap_steps();
   setting.rates.peers = PartiesOfRound(scene);
   setting.rates.steps = spec.inner().epochs() > 0 ? 0 : spec.inner().steps();

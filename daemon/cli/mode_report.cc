@@ -52,8 +52,7 @@ ModeTable TableOf(const ModesAsked& asked) {
   for (size_t i = 0; i < codecs.size(); ++i) {
     std::vector<ModeOption> options = {i == 0 ? table.sync
                                               : PredictMode(question, {"sync", 1, 0}, codecs[i])};
-    for (const uint32_t overlap : kOverlapsToTry) {
-      if (overlap > question.steps) continue;
+    for (const uint32_t overlap : OverlapsToTry(question.steps)) {
       options.push_back(PredictStreaming(question, overlap, asked.utilisation, codecs[i]));
     }
     for (const char* const kind : {"eager", "delayed", "async"}) {

@@ -52,7 +52,7 @@ const OuterRates& NesterovRates(const Config& config) {
 double OuterLearningRate(const Config& config) {
   const std::string& rule = config.outer.rule;
   if (rule == "nesterov" || rule == "delayed_nesterov") {
-    const double share = config.mode.kind == "delayed" ? kDelayedRateShare : 1;
+    const double share = LateRateShare(config.mode.kind);
     return share * NesterovRates(config).learning_rate;
   }
   return IsAdaptive(config.outer.rule) ? 0.01 : 1;
@@ -163,6 +163,7 @@ OuterSetting OuterSettingOf(const Config& config) {
   if (config.inner.epochs > 0) setting.rates.steps = 0;
   setting.mode = config.mode.kind;
   setting.gap_penalty = config.mode.gap_penalty;
+  setting.fragments = config.mode.fragments;
   setting.overlap_steps = config.mode.overlap;
   return setting;
 }

@@ -10,6 +10,9 @@
 namespace atolld {
 namespace {
 
+// See PredictStreaming.
+constexpr uint32_t kLeastOfWholeRounds = 4;
+
 // Returns 2, 4, 8, ...: as many fragments as have a chunk each and are exchanged often enough.
 uint32_t MostFragments(const ModeQuestion& question) {
   const uint64_t chunks =
@@ -26,16 +29,24 @@ uint32_t MostFragments(const ModeQuestion& question) {
 // steps.
 std::vector<ModeShape> ShapesToTry(uint32_t steps) {
   std::vector<ModeShape> shapes = {{"sync", 1, 0}};
-  for (const uint32_t overlap : kOverlapsToTry) {
-    if (overlap <= steps) shapes.push_back({"streaming", 1, overlap});
+  for (const uint32_t overlap : OverlapsToTry(steps)) {
+    shapes.push_back({"streaming", 1, overlap});
   }
-  shapes.push_back({"eager", 1, 0});
   return shapes;
 }
 
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
 
 }  // namespace
+
+std::vector<uint32_t> OverlapsToTry(uint32_t steps) {
+  std::vector<uint32_t> overlaps;
+  for (const uint32_t overlap : {1u, 2u, 5u}) {
+    if (overlap < steps) overlaps.push_back(overlap);
+  }
+  if (steps > 0) overlaps.push_back(steps);
+  return overlaps;
+}
 
 ModeOption PredictMode(const ModeQuestion& question, const ModeShape& shape,
                        const LevelCodecs& codecs) {
@@ -54,8 +65,9 @@ ModeOption PredictMode(const ModeQuestion& question, const ModeShape& shape,
 ModeOption PredictStreaming(const ModeQuestion& question, uint32_t overlap_steps, double share,
                             const LevelCodecs& codecs) {
   const uint32_t most = MostFragments(question);
+  const uint32_t least = overlap_steps < question.steps ? 1 : std::min(kLeastOfWholeRounds, most);
   ModeOption option;
-  for (uint32_t fragments = 1; fragments <= most; fragments *= 2) {
+  for (uint32_t fragments = least; fragments <= most; fragments *= 2) {
     option = PredictMode(question, {"streaming", fragments, overlap_steps}, codecs);
     if (option.round.utilisation() >= share) break;
   }

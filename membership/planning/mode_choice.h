@@ -2,8 +2,10 @@
 // workers busy for the required share of the time.
 //
 // Law: of the options that are predicted to reach the share, it takes the first in order of their
-// cost in loss: sync; streaming with tau 1, 2 and 5; eager. Within a mode the larger codec comes
-// first, and within a codec the smallest number of fragments. Pure. May be called from any thread.
+// cost in loss: sync; streaming with tau 1, 2 and 5, and with as many as a round has. Within a mode
+// the larger codec comes first, and within a codec the smallest number of fragments. "eager" and
+// "delayed" hide no more than the last of these and cost more (docs/experiments.md, modes.toml).
+// Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +19,9 @@
 
 namespace atolld {
 
-// The overlaps (tau) that are tried. Values above 5 gain little and make the loss worse (arXiv
-// 2501.18512).
-inline constexpr uint32_t kOverlapsToTry[] = {1, 2, 5};
+// Returns the overlaps (tau) that are tried in rounds of `steps` inner steps: 1, 2, 5 and the whole
+// round. With overlaps of up to 5 next to nothing is lost (arXiv:2501.18512).
+std::vector<uint32_t> OverlapsToTry(uint32_t steps);
 
 // The most inner steps between two entries of one fragment. DiLoCo was trained with this many steps
 // between exchanges without harm (arXiv 2311.08105, table 2).
@@ -47,7 +49,9 @@ ModeOption PredictMode(const ModeQuestion& question, const ModeShape& shape,
                        const LevelCodecs& codecs);
 
 // Predicts streaming with this overlap and the smallest number of fragments among 1, 2, 4, ... that
-// reaches `share`. If no number reaches it, the greatest allowed number is used.
+// reaches `share`. If no number reaches it, the greatest allowed number is used. An overlap of the
+// whole round has at least 4 fragments where as many are allowed: with one it costs 5 % of the
+// loss, with three or more nothing (docs/experiments.md, modes.toml).
 ModeOption PredictStreaming(const ModeQuestion& question, uint32_t overlap_steps, double share,
                             const LevelCodecs& codecs);
 

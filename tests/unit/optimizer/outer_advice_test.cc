@@ -73,9 +73,11 @@ TEST(OuterAdviceTest, RatesOfTheTableGetNone) {
       setting.learning_rate = 3 * nearest.learning_rate;
       EXPECT_EQ(AdviseOuterStep(setting).size(), 1u) << DescribeOuterRates(nearest);
       if (row.streaming) continue;
-      setting.mode = "delayed";
-      setting.learning_rate = kDelayedRateShare * nearest.learning_rate;
-      EXPECT_THAT(AdviseOuterStep(setting), IsEmpty()) << DescribeOuterRates(nearest);
+      for (const char* mode : {"eager", "delayed"}) {
+        setting.mode = mode;
+        setting.learning_rate = LateRateShare(mode) * nearest.learning_rate;
+        EXPECT_THAT(AdviseOuterStep(setting), IsEmpty()) << DescribeOuterRates(nearest);
+      }
     }
   }
 }
@@ -156,13 +158,16 @@ TEST(OuterAdviceTest, ShortRoundsNameWhatTheyWereSeenToCost) {
   EXPECT_THAT(OnlyAdvice(setting).what, Not(HasSubstr("in rounds of")));
 }
 
-TEST(OuterAdviceTest, LateUpdatesBearHalfOfTheRate) {
-  // Broken: a run of mode "delayed" that diverges would not have been warned of it.
+TEST(OuterAdviceTest, LateUpdatesBearAShareOfTheRate) {
+  // Broken: a run of mode "eager" or "delayed" that diverges would not have been warned of it.
   OuterSetting setting = UsualSetting(8, 30);
-  setting.mode = "delayed";  // with the whole rate of the row
+  setting.mode = "eager";  // with the whole rate of the row
+  EXPECT_EQ(ValueOf(OnlyAdvice(setting), "[outer] learning_rate"), 0.24);
+  EXPECT_THAT(OnlyAdvice(setting).what, HasSubstr("too high in mode 'eager': at 0.7 "));
+  setting.mode = "delayed";
   const OuterAdvice advice = OnlyAdvice(setting);
   EXPECT_EQ(ValueOf(advice, "[outer] learning_rate"), 0.4);
-  EXPECT_THAT(advice.what, HasSubstr("as half the rate of 0.8 / 0.9"));
+  EXPECT_THAT(advice.what, HasSubstr("as 0.5 times the rate of 0.8 / 0.9"));
   EXPECT_THAT(advice.what, HasSubstr("at 0.8 runs diverge (docs/experiments.md, modes.toml)"));
   // Broken: a run would be warned whose means are shortened, or whose momentum adds up nothing.
   setting.gap_penalty = true;
@@ -193,23 +198,33 @@ TEST(OuterAdviceTest, NesterovIsNoRuleForAsync) {
 }
 
 TEST(OuterAdviceTest, ALongOverlapCosts) {
-  // Broken: the overlap that costs nothing would be warned of, or a longer one would not be.
+  // Broken: an overlap that costs nothing would be warned of, or a longer one would not be.
   OuterSetting setting = UsualSetting(2, 30);
   setting.mode = "streaming";
   setting.rates.streaming = true;
   setting.learning_rate = NearestOuterRates(setting.rates).learning_rate;
-  setting.overlap_steps = 5;
+  setting.overlap_steps = 12;
   EXPECT_THAT(AdviseOuterStep(setting), IsEmpty());
-  setting.overlap_steps = 6;
-  EXPECT_EQ(ValueOf(OnlyAdvice(setting), "[mode] overlap"), 5);
-  EXPECT_THAT(OnlyAdvice(setting).what, HasSubstr("6 inner steps costs up to 0.2 % of the loss"));
-  setting.overlap_steps = 11;
-  EXPECT_THAT(OnlyAdvice(setting).what, HasSubstr("costs 0.2 % of the loss or more (arXiv:2501."));
+  setting.overlap_steps = 13;
+  EXPECT_EQ(ValueOf(OnlyAdvice(setting), "[mode] fragments"), 4);
+  EXPECT_THAT(OnlyAdvice(setting).what,
+              HasSubstr("13 inner steps is 43 % of the 30 between two exchanges of a fragment"));
+  setting.fragments = 4;
+  setting.overlap_steps = 30;
+  EXPECT_THAT(AdviseOuterStep(setting), IsEmpty());
+  setting.fragments = 1;
+  // A few steps are free however short the rounds are.
+  setting.overlap_steps = 5;
+  setting.rates.steps = 5;
+  setting.momentum = NearestOuterRates(setting.rates).momentum;
+  EXPECT_THAT(AdviseOuterStep(setting), IsEmpty());
   // Broken: the rate would hide the overlap.
+  setting.rates.steps = 30;
+  setting.overlap_steps = 30;
   setting.learning_rate *= 5;
   EXPECT_EQ(AdviseOuterStep(setting).size(), 2u);
   // Only streaming has an overlap; the key keeps its value in other modes.
-  setting.mode = "eager";
+  setting.mode = "sync";
   setting.learning_rate /= 5;
   EXPECT_THAT(AdviseOuterStep(setting), IsEmpty());
 }

@@ -75,9 +75,10 @@ TEST(OuterSettingTest, WhatIsSetIsComparedWithTheRunsOwnRow) {
   ASSERT_EQ(AdviseOuterStep(OuterSettingOf(async)).size(), 1u);
   EXPECT_EQ(AdviseOuterStep(OuterSettingOf(async))[0].changes[0].value, "delayed_nesterov");
   const Config overlap = ConfigOf(
-      "[run]\npeers = 2\n[inner]\nsteps = 30\n[mode]\nkind = \"streaming\"\noverlap = 12\n");
+      "[run]\npeers = 2\n[inner]\nsteps = 30\n[mode]\nkind = \"streaming\"\nfragments = 1\noverlap "
+      "= 13\n");
   ASSERT_EQ(AdviseOuterStep(OuterSettingOf(overlap)).size(), 1u);
-  EXPECT_EQ(AdviseOuterStep(OuterSettingOf(overlap))[0].changes[0].key, "[mode] overlap");
+  EXPECT_EQ(AdviseOuterStep(OuterSettingOf(overlap))[0].changes[0].key, "[mode] fragments");
   const Config penalty = ConfigOf(
       "[mode]\nkind = \"delayed\"\ngap_penalty = true\n[run]\npeers = 8\n[inner]\nsteps = 30\n"
       "[outer]\nlearning_rate = 0.8\n");

@@ -43,15 +43,15 @@ struct ModePreference {
 // All that may be chosen, the best first, as the header says it.
 std::vector<ModePreference> ModesInOrder(uint32_t steps) {
   std::vector<ModePreference> all = {{{"sync", 1, 0}, 0}, {{"sync", 1, 0}, 1}};
-  for (const uint32_t overlap : {1u, 2u, 5u}) {
+  for (const uint32_t overlap : {1u, 2u, 5u, steps}) {
     for (const size_t codec : {size_t{0}, size_t{1}}) {
-      for (uint32_t fragments = 1; fragments * steps <= 500; fragments *= 2) {
+      uint32_t fragments = 1;
+      while (overlap == steps && fragments < 4 && 2 * fragments * steps <= 500) fragments *= 2;
+      for (; fragments * steps <= 500; fragments *= 2) {
         all.push_back({{"streaming", fragments, overlap}, codec});
       }
     }
   }
-  all.push_back({{"eager", 1, 0}, 0});
-  all.push_back({{"eager", 1, 0}, 1});
   return all;
 }
 
@@ -59,9 +59,8 @@ std::vector<ModePreference> ModesInOrder(uint32_t steps) {
 // reach what was asked for. From lines that need nothing to lines for which nothing is enough.
 TEST(ModeChoice, ItIsTheFirstThatReachesWhatIsAskedFor) {
   const std::vector<LevelCodecs> codecs = Int8AndInt4();
-  // In long rounds there are few fragments, and what hides a whole round hides more.
-  const std::map<uint32_t, std::vector<std::string>> right = {
-      {25, {"sync", "streaming", "none"}}, {250, {"sync", "streaming", "eager", "none"}}};
+  const std::map<uint32_t, std::vector<std::string>> right = {{25, {"sync", "streaming", "none"}},
+                                                              {250, {"sync", "streaming", "none"}}};
   for (const auto& [steps, kinds_in_order] : right) {
     std::vector<std::string> kinds;
     for (double rate = 1e9; rate > 1e3; rate /= 1.3) {
@@ -90,14 +89,27 @@ TEST(ModeChoice, ItIsTheFirstThatReachesWhatIsAskedFor) {
 TEST(ModeChoice, WhatTheRunMayNotHaveIsPassedOver) {
   double rate = 1e9;
   while (ChosenAt(rate)->shape.kind == "sync") rate /= 1.3;
-  ASSERT_EQ(ChosenAt(rate)->shape.kind, "streaming");
-  const auto without = [&](const std::string& kind) {
-    return ChooseMode(QuestionAt(rate), kAsked, Int8AndInt4(),
-                      [&](const ModeShape& shape) { return shape.kind != kind; });
+  const uint32_t overlap = ChosenAt(rate)->shape.overlap_steps;
+  const auto without = [&](const std::function<bool(const ModeShape&)>& allowed) {
+    return ChooseMode(QuestionAt(rate), kAsked, Int8AndInt4(), allowed);
   };
-  ASSERT_TRUE(without("streaming").ok());
-  EXPECT_EQ(without("streaming")->shape.kind, "eager");
-  EXPECT_EQ(without("eager")->shape.kind, "streaming");
+  const auto other = without([&](const ModeShape& one) { return one.overlap_steps != overlap; });
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(other->shape.kind, "streaming");
+  EXPECT_GT(other->shape.overlap_steps, overlap);
+  EXPECT_FALSE(without([](const ModeShape& one) { return one.kind != "streaming"; }).ok());
+}
+
+// Would break: a line that fills whole rounds gets a mode that costs more in loss.
+TEST(ModeChoice, AnExchangeAsLongAsTheRoundIsHiddenByStreaming) {
+  ModeOption longest;
+  for (double rate = 1e9; rate > 1e3; rate /= 1.05) {
+    const absl::StatusOr<ModeOption> chosen = ChosenAt(rate, 250);
+    if (chosen.ok()) longest = *chosen;
+  }
+  EXPECT_EQ(longest.shape.kind, "streaming");
+  EXPECT_EQ(longest.shape.overlap_steps, 250u);
+  EXPECT_GE(longest.round.utilisation(), kAsked);
 }
 
 // Would break: a refusal that does not say what to do.
