@@ -35,10 +35,13 @@ constexpr OuterRates kTable[] = {
     {8, 500, Inner::kAdamW, false, Size::kAny, 0.7, 0.9, "arXiv:2311.08105"},
     {16, 30, Inner::kAdamW, false, Size::kAny, 1.0, 0.9, kMuLoCoJobs},
     {1, 30, Inner::kMuon, false, Size::kAny, 0.7, 0.6, kMuLoCo},
+    {8, 5, Inner::kMuon, false, Size::kAny, 0.7, 0.6, kShortRounds},
+    {8, 10, Inner::kMuon, false, Size::kAny, 0.7, 0.8, kShortRounds},
     {2, 30, Inner::kMuon, false, Size::kAny, 0.9, 0.8, kMuLoCoJobs},
     {16, 30, Inner::kMuon, false, Size::kAny, 1.0, 0.9, kMuLoCoJobs},
     {2, 30, Inner::kAdamW, true, Size::kAny, 0.4, 0.9, kStreaming},
     {2, 100, Inner::kAdamW, true, Size::kAny, 0.4, 0.9, kStreaming},
+    {4, 8, Inner::kAdamW, true, Size::kSmall, 0.7, 0.9, "docs/experiments.md, modes.toml"},
     // That source tried 0.8 and 0.9.
     {8, 30, Inner::kMuon, true, Size::kAny, 0.8, 0.9, kMuLoCoJobs},
 };

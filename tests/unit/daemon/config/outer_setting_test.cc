@@ -88,8 +88,8 @@ TEST(OuterSettingTest, WhatIsSetIsComparedWithTheRunsOwnRow) {
 TEST(OuterSettingTest, WithOtherPeersOnlyDefaultsFollow) {
   // Broken: `atoll plan --peers` would pass over a rate that the file gives, or warn of one that it
   // does not give.
-  const Config set = ConfigOf(RunText(3, 30, "muon", "sync", "learning_rate = 0.15\n"));
-  EXPECT_EQ(WithPeers(set, 16).outer.learning_rate, 0.15);
+  const Config set = ConfigOf(RunText(3, 30, "muon", "sync", "learning_rate = 0.09\n"));
+  EXPECT_EQ(WithPeers(set, 16).outer.learning_rate, 0.09);
   EXPECT_EQ(WithPeers(set, 16).outer.momentum, 0.9);  // that of the row for 16
   EXPECT_EQ(set.outer.momentum, 0.8);                 // that of the row for 2
   EXPECT_EQ(WithPeers(set, 16).run.peers, 16u);

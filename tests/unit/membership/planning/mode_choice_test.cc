@@ -114,7 +114,7 @@ TEST(ModeChoice, AnExchangeAsLongAsTheRoundIsHiddenByStreaming) {
 
 // Would break: a refusal that does not say what to do.
 TEST(ModeChoice, ARefusalSaysWithHowManyStepsItWouldGo) {
-  ModeQuestion question = QuestionAt(1e5);
+  ModeQuestion question = QuestionAt(2e4);
   const auto any = [](const ModeShape&) { return true; };
   const absl::StatusOr<ModeOption> none = ChooseMode(question, kAsked, Int8AndInt4(), any);
   ASSERT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
