@@ -239,16 +239,15 @@ Fields OuterFields(Config& c) {
           "peers, inner steps, inner "
           "optimiser, mode and size of the model (training.md): for 30 steps of 'adamw' in mode "
           "'sync' 0.4 for one peer, 0.8 for 8 and 1 for 16, and between 0.7, or 0.6 from 335M "
-          "parameters on; half of it in mode 'delayed'; 1 with rules 'average' and 'momentum', "
-          "0.01 "
-          "with 'adagrad', 'adam', 'yogi' and 'cgad'",
+          "parameters on; in mode 'delayed' half of it, in 'eager' 0.3 times it; 1 with rules "
+          "'average' and 'momentum', 0.01 with 'adagrad', 'adam', 'yogi' and 'cgad'",
           {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow},
            As("outer.learning_rate_bits"), "learning rate of the outer rule",
            "Lower it if the loss swings from round to round, raise it in short runs of small "
            "models."}),
       Follows(
-          "0.9; with 'nesterov' that of the row of learning_rate, which is lower with 'muon' and "
-          "few peers; 0 with rules 'average' and 'adagrad'",
+          "0.9; with 'nesterov' that of the row of learning_rate, which is lower in rounds of few "
+          "steps, and with 'muon' and few peers; 0 with rules 'average' and 'adagrad'",
           {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove},
            As("outer.momentum_bits"), "momentum of the outer rule; beta1 of the adaptive ones",
            "Lower it if the loss swings from round to round."}),

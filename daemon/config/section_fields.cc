@@ -98,8 +98,8 @@ std::vector<ConfigField> ModeFields(Config& config) {
        UnlessDefault("mode.kind"),
        "how training and exchanging interleave; 'sync': one after the other; 'auto': whichever the "
        "plan says when the run is made",
-       "Take 'streaming' where exchanges take long, 'eager' where one takes nearly as long as a "
-       "round, and 'async' where peers differ much in speed. See modes.md."},
+       "Take 'streaming' where exchanges take long, with an overlap of the whole round where they "
+       "fill it, and 'async' where peers differ much in speed. See modes.md."},
       OnlyWith({"mode.kind", {"streaming"}},
                {"fragments", WholeNumber{&m.fragments, 1, 64}, As("mode.fragments"),
                 "fragments that entries cover in turn; only with 'streaming'",
@@ -108,7 +108,8 @@ std::vector<ConfigField> ModeFields(Config& config) {
           {"mode.kind", {"streaming"}},
           {"overlap", WholeNumber{&m.overlap, 0, kMost}, As("mode.overlap_steps"),
            "inner steps (tau) after a round's end until its entry is merged; only with 'streaming'",
-           "Raise it until an exchange fits into it; above 5 the loss suffers a little."}),
+           "Raise it until an exchange fits into it. With three fragments or more even the whole "
+           "round, `[inner] steps`, costs no loss that was measured."}),
       OnlyWith(
           {"mode.kind", {"streaming"}},
           {"merge", RealNumber{&m.merge, 0, 1, Bounds::kOpenAbove}, As("mode.merge_bits"),
