@@ -44,14 +44,22 @@ struct MeasuredCost {
 };
 
 constexpr MeasuredCost kMeasuredCosts[] = {
-    {CostlySetting::kShortRounds, 5, 0.7, 0.9, "they end at 2.59 nats a byte where those of 0.7 / 0.6 end at 1.98", "docs/experiments.md, h-sweep.toml"},
-    {CostlySetting::kShortRounds, 10, 0.7, 0.9, "they end at 2.23 nats a byte where those of 0.7 / 0.8 end at 2.01", "docs/experiments.md, h-sweep.toml"},
-    {CostlySetting::kEagerRate, 0.7, 0, 0, "runs end at 3.11 nats a byte where those of 0.21 end at 2.17", "docs/experiments.md, modes.toml"},
+    {CostlySetting::kShortRounds, 5, 0.7, 0.9,
+     "they end at 2.59 nats a byte where those of 0.7 / 0.6 end at 1.98",
+     "docs/experiments.md, h-sweep.toml"},
+    {CostlySetting::kShortRounds, 10, 0.7, 0.9,
+     "they end at 2.23 nats a byte where those of 0.7 / 0.8 end at 2.01",
+     "docs/experiments.md, h-sweep.toml"},
+    {CostlySetting::kEagerRate, 0.7, 0, 0,
+     "runs end at 3.11 nats a byte where those of 0.21 end at 2.17",
+     "docs/experiments.md, modes.toml"},
     {CostlySetting::kDelayedRate, 0.8, 0, 0, "runs diverge", "docs/experiments.md, modes.toml"},
     {CostlySetting::kAsyncNesterov, 0, 0, 0,
      "they end at 8.57 nats a byte where those of 'delayed_nesterov' end at 2.26",
      "docs/experiments.md, async.toml"},
-    {CostlySetting::kLongOverlap, 0, 0, 0, "one of a whole round ends at 2.14 nats a byte with one fragment and at 2.00 with three", "docs/experiments.md, modes.toml"},
+    {CostlySetting::kLongOverlap, 0, 0, 0,
+     "one of a whole round ends at 2.14 nats a byte with one fragment and at 2.00 with three",
+     "docs/experiments.md, modes.toml"},
 };
 
 // Returns the first measured cost of the setting.

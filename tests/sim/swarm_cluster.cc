@@ -518,7 +518,8 @@ bool SwarmCluster::RestoreStore(uint64_t versions) {
 bool SwarmCluster::Wipe(const std::string& peer) {
   const bool held = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
     return node.first != peer && Alive(node.first) && !KeepsVersionZero(MachineOf(node.first)) &&
-           !MachineOf(node.first).forges && invariants_.said(node.first) >= invariants_.announced() &&
+           !MachineOf(node.first).forges &&
+           invariants_.said(node.first) >= invariants_.announced() &&
            invariants_.said_any(node.first);
   });
   // Who has finished is not started again: its folder is the last that it leaves.

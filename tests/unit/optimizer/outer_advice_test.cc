@@ -137,8 +137,9 @@ TEST(OuterAdviceTest, ARateOfAnotherRowIsCalledThat) {
   OuterSetting steps = UsualSetting(8, 5);
   steps.learning_rate = 0.8;
   steps.momentum = 0.9;
-  EXPECT_THAT(OnlyAdvice(steps).what,
-              HasSubstr("; those are the rates for another number of steps: 0.8 / 0.9 (8 peers, 30"));
+  EXPECT_THAT(
+      OnlyAdvice(steps).what,
+      HasSubstr("; those are the rates for another number of steps: 0.8 / 0.9 (8 peers, 30"));
   // Broken: rates that no row has would be called those of some row.
   setting.learning_rate = 1.1;
   EXPECT_THAT(OnlyAdvice(setting).what, Not(HasSubstr("those are the rates")));
@@ -150,8 +151,8 @@ TEST(OuterAdviceTest, ShortRoundsNameWhatTheyWereSeenToCost) {
   setting.learning_rate = 0.85;
   setting.momentum = 0.9;
   EXPECT_THAT(OnlyAdvice(setting).what,
-              AllOf(HasSubstr("in rounds of 5 steps, 0.7 / 0.9 cost loss: "), HasSubstr("nats a byte"),
-                    HasSubstr("(docs/experiments.md, ")));
+              AllOf(HasSubstr("in rounds of 5 steps, 0.7 / 0.9 cost loss: "),
+                    HasSubstr("nats a byte"), HasSubstr("(docs/experiments.md, ")));
   setting.rates.steps = 10;
   EXPECT_THAT(OnlyAdvice(setting).what, HasSubstr("in rounds of 10 steps, "));
   setting.rates.steps = 30;
