@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -24,11 +25,9 @@ constexpr double kFloatRounding = 1e-6;
 
 // An overlap of so few steps is free (arXiv:2501.18512, section 3.3.2).
 constexpr uint32_t kFreeSteps = 5;
-// An overlap of up to this share of the steps between two exchanges of a fragment costs nothing
-// that was measured, and so many fragments are enough for one of a whole round
-// (docs/experiments.md, modes.toml).
-constexpr double kFreeOverlap = 0.4;
-constexpr uint32_t kEnoughFragments = 4;
+// An overlap of this share of the steps between two exchanges of a fragment costs nothing that was
+// measured: one of a whole round with three fragments (docs/experiments.md, modes.toml).
+constexpr double kFreeOverlap = 1.0 / 3;
 
 enum class CostlySetting { kShortRounds, kEagerRate, kDelayedRate, kAsyncNesterov, kLongOverlap };
 
@@ -51,7 +50,7 @@ constexpr MeasuredCost kMeasuredCosts[] = {
      "they end at 2.23 nats a byte where those of 0.7 / 0.8 end at 2.01",
      "docs/experiments.md, h-sweep.toml"},
     {CostlySetting::kEagerRate, 0.7, 0, 0,
-     "runs end at 3.11 nats a byte where those of 0.21 end at 2.17",
+     "one ends at 3.11 nats a byte where one of 0.21 ends at 2.17",
      "docs/experiments.md, modes.toml"},
     {CostlySetting::kDelayedRate, 0.8, 0, 0, "runs diverge", "docs/experiments.md, modes.toml"},
     {CostlySetting::kAsyncNesterov, 0, 0, 0,
@@ -136,8 +135,8 @@ std::string LateCostOf(const OuterSetting& setting) {
 std::optional<OuterAdvice> AdviseRates(const OuterSetting& setting) {
   if (setting.rates.peers <= 0 || setting.rates.steps <= 0) return std::nullopt;
   const OuterRates& row = NearestOuterRates(setting.rates);
-  const double share = LateRateShare(setting.mode);
-  const double rate = share * row.learning_rate;
+  const double rate = RateInMode(setting.mode, row);
+  const double share = rate / row.learning_rate;
   const double gain = GainOf(setting.learning_rate, setting.momentum);
   const double right = GainOf(rate, row.momentum);
   const bool high = IsAbove(gain, kFarGain * right);
@@ -148,10 +147,10 @@ std::optional<OuterAdvice> AdviseRates(const OuterSetting& setting) {
   if (!high && !low && !too_late) return std::nullopt;
   OuterAdvice advice;
   advice.what = absl::StrFormat(
-      "the outer rates %g / %g move the parameters %.2g times as far as %s%s, the nearest in the "
+      "the outer rates %g / %g move the parameters %.3g times as far as %s%s, the nearest in the "
       "table: by %.3g times a mean update that stays the same instead of %.3g",
       setting.learning_rate, setting.momentum, gain / right,
-      share < 1 ? absl::StrFormat("%g times the rate of ", share) : "", DescribeOuterRates(row),
+      share < 1 ? absl::StrFormat("%.3g times the rate of ", share) : "", DescribeOuterRates(row),
       gain, right);
   absl::StrAppend(&advice.what, OtherRowOf(setting, row));
   if (high) absl::StrAppend(&advice.what, ShortRoundsCostOf(setting));
@@ -188,7 +187,8 @@ std::optional<OuterAdvice> AdviseOverlap(const OuterSetting& setting) {
       "an overlap of %d inner steps is %.0f %% of the %g between two exchanges of a fragment: %s "
       "(%s)",
       setting.overlap_steps, 100 * share, between, cost.figure, cost.source);
-  advice.changes.push_back({"[mode] fragments", absl::StrCat(kEnoughFragments)});
+  const auto free = static_cast<uint32_t>(kFreeOverlap * between);
+  advice.changes.push_back({"[mode] overlap", absl::StrCat(std::max(kFreeSteps, free))});
   return advice;
 }
 
@@ -215,7 +215,9 @@ std::vector<OuterAdvice> AdviseOuterStep(const OuterSetting& setting) {
 std::string DescribeOuterAdvice(const OuterAdvice& advice) {
   const std::string changes = absl::StrJoin(
       advice.changes, " and ", [](std::string* out, const OuterAdvice::Change& change) {
-        absl::StrAppend(out, change.key, " = ", change.value);
+        const bool number = absl::ascii_isdigit(static_cast<unsigned char>(change.value.front()));
+        const absl::string_view quote = number ? "" : "\"";
+        absl::StrAppend(out, change.key, " = ", quote, change.value, quote);
       });
   return absl::StrCat(advice.what, "; set ", changes);
 }

@@ -45,7 +45,7 @@ struct OuterAdvice {
 //   gain is far if it is more than twice the row's; or less than half of it and below 1, so that a
 //   run learns less than by plain averaging.
 // - In modes "eager" and "delayed", the learning rate of rule "nesterov" is above the share of the
-//   row's that they bear (LateRateShare).
+//   row's that they bear (RateInMode).
 // - Rule "nesterov" is used in mode "async", where runs of several peers diverge.
 // - In mode "streaming", the overlap is most of the steps between two exchanges of a fragment.
 std::vector<OuterAdvice> AdviseOuterStep(const OuterSetting& setting);

@@ -77,10 +77,10 @@ const OuterRates& NearestOuterRates(const OuterRatesQuery& query) {
 
 // In mode "eager" what a guess was wrong by comes back in the next update. By a linear model of a
 // round (each update c times the way to the optimum, c up to 1) it dies away if the rate times
-// (1 + momentum) is below 1/2: below 0.26 with a momentum of 0.9.
-double LateRateShare(absl::string_view mode) {
-  if (mode == "eager") return 0.3;
-  return mode == "delayed" ? 0.5 : 1;
+// (1 + momentum) is below 1/2.
+double RateInMode(absl::string_view mode, const OuterRates& row) {
+  if (mode == "eager") return std::min(0.3 * row.learning_rate, 0.5 / (1 + row.momentum));
+  return mode == "delayed" ? 0.5 * row.learning_rate : row.learning_rate;
 }
 
 std::string DescribeOuterRates(const OuterRates& rates) {

@@ -49,10 +49,11 @@ struct OuterRatesQuery {
 
 const OuterRates& NearestOuterRates(const OuterRatesQuery& query);
 
-// Returns the share of the table's learning rate that a mode bears whose updates begin from a state
-// that has moved when they count: 1 for all but "eager" and "delayed". arXiv:2502.12996 takes 0.4
-// where others have 0.7; docs/experiments.md (modes.toml) has what more of it costs.
-double LateRateShare(absl::string_view mode);
+// Returns the learning rate of a run in this mode whose row this is: the row's, except in "eager"
+// and "delayed", whose updates begin from a state that has moved when they count and bear less.
+// arXiv:2502.12996 takes 0.4 where others have 0.7; docs/experiments.md (modes.toml) has what more
+// of it costs.
+double RateInMode(absl::string_view mode, const OuterRates& row);
 
 // Returns the learning rate, the momentum and their source, for example "0.7 / 0.9 (3 peers, 25
 // steps, adamw; docs/benchmarks.md)".

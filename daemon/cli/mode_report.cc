@@ -65,8 +65,7 @@ ModeTable TableOf(const ModesAsked& asked) {
       options.push_back(PredictMode(question, asked.mode, codecs[i]));
     }
     for (const ModeOption& option : options) {
-      ModeLine line{option, LeastSteps(option.shape, question.step_seconds, asked.utilisation,
-                                       option.exchange)};
+      ModeLine line{option, LeastStepsOf(question, option, asked.utilisation)};
       line.of_config = i == 0 && Same(option.shape, asked.mode);
       line.chosen = table.chosen.ok() && Same(option.shape, table.chosen->shape) &&
                     option.codec == table.chosen->codec;

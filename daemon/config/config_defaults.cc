@@ -52,8 +52,7 @@ const OuterRates& NesterovRates(const Config& config) {
 double OuterLearningRate(const Config& config) {
   const std::string& rule = config.outer.rule;
   if (rule == "nesterov" || rule == "delayed_nesterov") {
-    const double share = LateRateShare(config.mode.kind);
-    return share * NesterovRates(config).learning_rate;
+    return RateInMode(config.mode.kind, NesterovRates(config));
   }
   return IsAdaptive(config.outer.rule) ? 0.01 : 1;
 }

@@ -1,6 +1,7 @@
 #include "daemon/peer/reach_watch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,8 @@ namespace {
 constexpr absl::Duration kSeldom = absl::Minutes(5);
 // A member in doubt is asked again after failure_timeout, but at least this time (Reach::Lifetime).
 constexpr absl::Duration kLeastPause = absl::Seconds(5);
+// A doubt that is not repeated lives for so many pauses with the coordinator (Reach::Lifetime).
+constexpr int kLifetimes = 4;
 
 constexpr size_t kLongestDoubt = 200;
 
@@ -68,8 +71,14 @@ void ReachWatch::SetRoster(const v1::Roster& roster) {
     member = same ? known->second : Return(*one);
     member.watched = members_.size() <= kWatched;
   }
+  const absl::Time now = env_.executor.Now();
   for (const auto& [peer, member] : before) {
-    if (members_.count(peer) == 0 && !member.doubt.empty()) gone_[peer] = member;
+    if (members_.count(peer) > 0 || member.doubt.empty()) continue;
+    gone_[peer] = {member.address, member.doubt, now};
+  }
+  const absl::Duration kept = kLifetimes * std::max(failure_timeout_, kLeastPause);
+  for (auto gone = gone_.begin(); gone != gone_.end();) {
+    gone = now - gone->second.since > kept ? gone_.erase(gone) : std::next(gone);
   }
   Schedule();
 }
@@ -155,6 +164,7 @@ void ReachWatch::Repeat() {
 
 void ReachWatch::Dial(const std::string& peer, Member* member) {
   member->asked = true;
+  member->dial = ++dials_;
   const absl::Time asked_at = env_.executor.Now();
   // A member in doubt is dialled by all peers that doubt it, again and again. So that they do not
   // fill its line, it is sent many bytes only once it has answered a few.
@@ -165,10 +175,11 @@ void ReachWatch::Dial(const std::string& peer, Member* member) {
                        : asks_little ? size_t{kLeastBytes}
                                      : bytes_;
   calls_.Wake(member->address, 1, bytes,
-              guard_.Wrap([this, peer, asked_at, proves,
+              guard_.Wrap([this, peer, asked_at, proves, dial = member->dial,
                            address = member->address](const absl::Status& status) {
                 const auto found = members_.find(peer);
-                if (found == members_.end() || found->second.address != address) return;
+                // It was gone meanwhile.
+                if (found == members_.end() || found->second.dial != dial) return;
                 found->second.asked = false;
                 // This process itself was stopped meanwhile: it is asked once more.
                 const absl::Duration took = env_.executor.Now() - asked_at;

@@ -44,8 +44,9 @@ class ReachWatch {
   // `values` is the length of the run's vector, or 0 if it is not known yet. An echo has at most
   // one byte for each 64 values, since a run over slow lines has small vectors.
   void Follow(absl::Duration failure_timeout, uint64_t values);
-  // Takes a new roster. A member that is gone is not dialled. A doubt stands until the member
-  // answers or has another address, since the coordinator may still count it.
+  // Takes a new roster. A member that is gone is not dialled, and is not in doubt meanwhile. If it
+  // comes back at the same address while the coordinator may still count the doubt, it is in doubt
+  // again until it answers.
   void SetRoster(const v1::Roster& roster);
   // Called when a wake-up call to the address has ended with this status. An answer does not end a
   // doubt, since such a call has only few bytes.
@@ -75,7 +76,14 @@ class ReachWatch {
     std::string doubt;  // The reason of the doubt; empty if the member is not in doubt.
     // True if the member is in doubt and has just answered a few bytes, so that many come next.
     bool answers_little = false;
-    absl::Time next;  // The time of the next dial.
+    absl::Time next;    // The time of the next dial.
+    uint64_t dial = 0;  // The number of the newest dial.
+  };
+  // The doubt of a member that is gone.
+  struct Gone {
+    std::string address;
+    std::string doubt;
+    absl::Time since;
   };
 
   // Returns the record of a member that is new or has come back.
@@ -94,7 +102,8 @@ class ReachWatch {
   absl::Duration failure_timeout_ = absl::Seconds(10);
   size_t bytes_ = kLeastBytes;  // The size of an echo.
   std::map<std::string, Member> members_;
-  std::map<std::string, Member> gone_;  // The members that were in doubt when they went.
+  std::map<std::string, Gone> gone_;
+  uint64_t dials_ = 0;
   std::map<std::string, std::string> by_address_;
   Executor::TimerId timer_ = 0;
   CallbackGuard guard_;

@@ -12,6 +12,11 @@ namespace {
 
 // See PredictStreaming.
 constexpr uint32_t kLeastOfWholeRounds = 4;
+constexpr uint32_t kFreeOverlap = 5;
+
+bool IsWholeRound(const ModeQuestion& question, uint32_t overlap_steps) {
+  return overlap_steps > kFreeOverlap && overlap_steps >= question.steps;
+}
 
 // Returns 2, 4, 8, ...: as many fragments as have a chunk each and are exchanged often enough.
 uint32_t MostFragments(const ModeQuestion& question) {
@@ -27,11 +32,15 @@ uint32_t MostFragments(const ModeQuestion& question) {
 
 // Returns the shapes in order of preference, as far as they are possible in a round of `steps`
 // steps.
-std::vector<ModeShape> ShapesToTry(uint32_t steps) {
+std::vector<ModeShape> ShapesToTry(const ModeQuestion& question) {
   std::vector<ModeShape> shapes = {{"sync", 1, 0}};
-  for (const uint32_t overlap : OverlapsToTry(steps)) {
-    shapes.push_back({"streaming", 1, overlap});
+  const bool may_be_whole = MostFragments(question) >= kLeastOfWholeRounds;
+  for (const uint32_t overlap : OverlapsToTry(question.steps)) {
+    if (may_be_whole || !IsWholeRound(question, overlap)) {
+      shapes.push_back({"streaming", 1, overlap});
+    }
   }
+  shapes.push_back({"eager", 1, 0});
   return shapes;
 }
 
@@ -65,13 +74,22 @@ ModeOption PredictMode(const ModeQuestion& question, const ModeShape& shape,
 ModeOption PredictStreaming(const ModeQuestion& question, uint32_t overlap_steps, double share,
                             const LevelCodecs& codecs) {
   const uint32_t most = MostFragments(question);
-  const uint32_t least = overlap_steps < question.steps ? 1 : std::min(kLeastOfWholeRounds, most);
+  const bool whole = IsWholeRound(question, overlap_steps);
+  const uint32_t least = whole ? std::min(kLeastOfWholeRounds, most) : 1;
   ModeOption option;
   for (uint32_t fragments = least; fragments <= most; fragments *= 2) {
     option = PredictMode(question, {"streaming", fragments, overlap_steps}, codecs);
     if (option.round.utilisation() >= share) break;
   }
   return option;
+}
+
+// An exchange that may take the whole round is waited for as one of mode "eager" is.
+uint32_t LeastStepsOf(const ModeQuestion& question, const ModeOption& option, double share) {
+  const bool whole =
+      option.shape.kind == "streaming" && IsWholeRound(question, option.shape.overlap_steps);
+  const ModeShape shape = whole ? ModeShape{"eager", 1, 0} : option.shape;
+  return LeastSteps(shape, question.step_seconds, share, option.exchange);
 }
 
 namespace {
@@ -88,14 +106,14 @@ Search SearchModes(const ModeQuestion& question, double share,
                    const std::vector<LevelCodecs>& codecs,
                    const std::function<bool(const ModeShape&)>& allowed) {
   Search search;
-  for (const ModeShape& shape : ShapesToTry(question.steps)) {
+  for (const ModeShape& shape : ShapesToTry(question)) {
     for (const LevelCodecs& one : codecs) {
       const ModeOption option = shape.kind == "streaming"
                                     ? PredictStreaming(question, shape.overlap_steps, share, one)
                                     : PredictMode(question, shape, one);
       if (shape.kind != "sync" && !allowed(option.shape)) continue;
       if (option.round.utilisation() >= share) return {true, option, {}};
-      search.steps.insert(LeastSteps(option.shape, question.step_seconds, share, option.exchange));
+      search.steps.insert(LeastStepsOf(question, option, share));
       if (search.best.codec.empty() ||
           option.round.utilisation() > search.best.round.utilisation()) {
         search.best = option;

@@ -2,10 +2,9 @@
 // workers busy for the required share of the time.
 //
 // Law: of the options that are predicted to reach the share, it takes the first in order of their
-// cost in loss: sync; streaming with tau 1, 2 and 5, and with as many as a round has. Within a mode
-// the larger codec comes first, and within a codec the smallest number of fragments. "eager" and
-// "delayed" hide no more than the last of these and cost more (docs/experiments.md, modes.toml).
-// Pure. May be called from any thread.
+// cost in loss: sync; streaming with tau 1, 2 and 5, and with as many as a round has; eager. Within
+// a mode the larger codec comes first, and within a codec the smallest number of fragments. Pure.
+// May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +49,15 @@ ModeOption PredictMode(const ModeQuestion& question, const ModeShape& shape,
 
 // Predicts streaming with this overlap and the smallest number of fragments among 1, 2, 4, ... that
 // reaches `share`. If no number reaches it, the greatest allowed number is used. An overlap of the
-// whole round has at least 4 fragments where as many are allowed: with one it costs 5 % of the
-// loss, with three or more nothing (docs/experiments.md, modes.toml).
+// whole round, above 5 steps, has at least 4 fragments: with one it costs 7 % of the loss, with
+// three nothing (docs/experiments.md, modes.toml). ChooseMode passes it over where fewer than 4
+// are possible.
 ModeOption PredictStreaming(const ModeQuestion& question, uint32_t overlap_steps, double share,
                             const LevelCodecs& codecs);
+
+// Returns the smallest number of steps a round with which the option would train for `share` of the
+// time. An overlap of the whole round remains one.
+uint32_t LeastStepsOf(const ModeQuestion& question, const ModeOption& option, double share);
 
 // Chooses the best option that reaches `share`, which is above 0 and below 1. Fails with
 // FAILED_PRECONDITION if no option reaches it; the message names the nearest option, and the number

@@ -169,7 +169,7 @@ class Planning {
  private:
   size_t Left() const { return question_.contributors.size() - around_.left_out.size(); }
   bool MayLeaveOut(size_t more) const {
-    return question_.may_leave_out && Left() >= question_.quorum + more && Left() > more;
+    return question_.may_leave_out && Left() >= question_.least + more && Left() > more;
   }
   std::vector<std::string> AccusedByAlone(const std::string& peer) const;
   void LeaveOutWhoAccusesMany();

@@ -110,7 +110,7 @@ struct AroundQuestion {
   absl::Span<const ExchangeAggregator> aggregators;
   // The accusers of each accused peer.
   const std::map<std::string, std::set<std::string>>& doubts;
-  size_t quorum = 1;
+  size_t least = 1;           // the fewest contributors that must be left
   bool may_leave_out = true;  // false if all contributors take part
   // The attempts at this entry that ended without votes, oldest first: for each, the peer that
   // reduced alone, or "" if several reduced. After such an attempt the next one has a single

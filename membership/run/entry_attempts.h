@@ -98,7 +98,7 @@ class EntryAttempts {
   // The peers whose updates may take part in an exchange now, with the updates' scales; and the
   // peers whose updates are too long to be used at any scale.
   struct Candidates {
-    // If there are fewer than the quorum, the exchange cannot begin yet.
+    // If there are fewer than the quorum, or than a masked sum needs, no attempt begins yet.
     std::vector<ExchangeContributor> contributors;
     std::vector<std::string> outsized;
   };

@@ -244,8 +244,8 @@ bool Members::NoteReached(absl::Time now, const std::string& peer, const v1::Rea
   const RosterMember* const to = roster_.Find(reached.peer());
   if (to == nullptr || to->address.empty()) return false;
   const bool before = to->unreachable;
-  if (reached
-          .answers()) {  // even of one that has gone since, or the doubt would outlive its reason
+  // Of one that has gone since as well, or the doubt would outlive its reason.
+  if (reached.answers()) {
     Settle(now, peer, to->peer, out);
   } else if (to->present()) {
     Doubt(now, peer, to->peer, reached.reason(), out);
@@ -558,10 +558,13 @@ void Members::NoteQuorum(const std::string& said, bool sealed, RunOutput* out) c
     stay += member.present() && !member.draining && !member.aggregator ? 1 : 0;
   }
   const uint32_t quorum = settings_.round.quorum;
-  const bool enough = stay >= quorum || sealed;
+  const uint32_t fewest = settings_.round.fewest;
+  const bool enough = stay >= std::max(quorum, fewest) || sealed;
   if (!enough) {
-    out->notice = absl::StrCat(Counted(stay, "peer"), stay == 1 ? " stays" : " stay",
-                               ", fewer than the quorum of ", quorum, ": the run will wait");
+    out->notice = absl::StrCat(
+        Counted(stay, "peer"), stay == 1 ? " stays" : " stay",
+        stay < quorum ? ", fewer than the quorum of " : ", fewer than a masked sum needs: ",
+        stay < quorum ? quorum : fewest, ": the run will wait");
   }
   out->Say(absl::StrCat(said, enough ? "" : "; ", out->notice),
            enough ? RunOutput::Severity::kInfo : RunOutput::Severity::kWarning);

@@ -419,7 +419,8 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
   }
   const size_t needed = settings_.participation.Number(settings_.quorum);
   quorum_ = drops ? std::max<size_t>(1, std::min(needed, staying)) : needed;
-  reason_ = there < needed ? WaitingReason(there, needed) : "";
+  const size_t least = std::max<size_t>(needed, settings_.fewest);
+  reason_ = there < least ? WaitingReason(there, least) : "";
   if (settings_.participation.draws() && !awaited) {
     const Drawn drawn = Draw(now, roster);
     awaited = drawn.awaited || !drawn.train.empty();

@@ -83,9 +83,9 @@ class Round {
   LookPace& look_pace() { return look_pace_; }
   const LookPace& look_pace() const { return look_pace_; }
 
-  // Makes these peers sit out, in their order, as long as at least `needed` peers and the quorum
-  // are present without them, and one of those can be dialled by others. Replaces the previous set
-  // of such peers, and returns the peers that are new in the set.
+  // Makes these peers sit out, in their order, as long as at least `needed` peers, the quorum and
+  // fewest() are present without them, and one of those can be dialled by others. Replaces the
+  // previous set of such peers, and returns the peers that are new in the set.
   std::vector<std::string> LeaveOut(const Roster& roster, const std::vector<std::string>& peers,
                                     size_t needed);
 
@@ -122,8 +122,8 @@ class Round {
   // The smallest number of updates that may be committed, according to the last MayClose. It counts
   // only drawn peers whose updates are not dropped.
   size_t quorum() const { return quorum_; }
-  // The smallest number of updates with which an exchange may begin: a masked sum begins with more
-  // than it may end with.
+  // The smallest number of updates with which an attempt may begin: parties mask their updates only
+  // among so many, and the sum may end with fewer.
   size_t fewest() const { return std::max<size_t>(quorum_, settings_.fewest); }
   // Returns when the round stops waiting for stragglers, or InfiniteFuture if it is not open or no
   // times are known yet.

@@ -22,14 +22,19 @@
 namespace atolld {
 namespace {
 using Severity = RunOutput::Severity;
+
+RunSettings WithSpec(RunSettings settings, const v1::RunSpec& spec) {
+  settings.round = WithParties(settings.round, spec);
+  return settings;
+}
+
 }  // namespace
 
 Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
-    : settings_(std::move(settings)),
+    : settings_(WithSpec(std::move(settings), *stored.spec)),
       ledger_(settings_, stored, now),
       members_(settings_, stored, now),
-      training_(WithParties(settings_.round, *stored.spec), stored.started, stored.version() + 1,
-                stored.leases),
+      training_(settings_.round, stored.started, stored.version() + 1, stored.leases),
       exchanges_(settings_, ledger_, stored.judged),
       masks_(*stored.spec, settings_.failure_timeout, &exchanges_.judge()),
       ending_(settings_, stored.seal.has_value(), now),
@@ -496,7 +501,7 @@ void Run::AdvanceTraining(absl::Time now) {
   Round& round = training_.round();
   const Roster& roster = members_.roster();
   const UpdateJudge& judge = exchanges_.judge();
-  // These peers sit the round out, as long as the quorum is present without them.
+  // These peers sit the round out, as long as enough are present without them.
   for (const std::string& peer :
        round.LeaveOut(roster, exchanges_.NotAwaited(members_), judge.settings().least)) {
     out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer, " is left out ",

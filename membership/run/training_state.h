@@ -100,7 +100,7 @@ struct HeldTraining {
 struct RoundSettings {
   uint32_t peers = 1;         // the number of trainers that the first round waits for
   uint32_t quorum = 1;        // the fewest updates that may be committed
-  uint32_t fewest = 1;        // the fewest updates with which an exchange may begin
+  uint32_t fewest = 1;        // the fewest updates with which an attempt may begin
   bool private_data = false;  // true if nothing is leased
   // Decides which peers are drawn and which updates are dropped.
   Participation participation = {};

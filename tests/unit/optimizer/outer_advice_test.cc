@@ -75,7 +75,7 @@ TEST(OuterAdviceTest, RatesOfTheTableGetNone) {
       if (row.streaming) continue;
       for (const char* mode : {"eager", "delayed"}) {
         setting.mode = mode;
-        setting.learning_rate = LateRateShare(mode) * nearest.learning_rate;
+        setting.learning_rate = RateInMode(mode, nearest);
         EXPECT_THAT(AdviseOuterStep(setting), IsEmpty()) << DescribeOuterRates(nearest);
       }
     }
@@ -210,13 +210,13 @@ TEST(OuterAdviceTest, ALongOverlapCosts) {
   setting.mode = "streaming";
   setting.rates.streaming = true;
   setting.learning_rate = NearestOuterRates(setting.rates).learning_rate;
-  setting.overlap_steps = 12;
+  setting.overlap_steps = 10;
   EXPECT_THAT(AdviseOuterStep(setting), IsEmpty());
-  setting.overlap_steps = 13;
-  EXPECT_EQ(ValueOf(OnlyAdvice(setting), "[mode] fragments"), 4);
+  setting.overlap_steps = 12;
+  EXPECT_EQ(ValueOf(OnlyAdvice(setting), "[mode] overlap"), 10);
   EXPECT_THAT(OnlyAdvice(setting).what,
-              HasSubstr("13 inner steps is 43 % of the 30 between two exchanges of a fragment"));
-  setting.fragments = 4;
+              HasSubstr("12 inner steps is 40 % of the 30 between two exchanges of a fragment"));
+  setting.fragments = 3;
   setting.overlap_steps = 30;
   EXPECT_THAT(AdviseOuterStep(setting), IsEmpty());
   setting.fragments = 1;

@@ -157,7 +157,7 @@ TEST(PlanReport, WarnsOfACostlyOuterStep) {
   EXPECT_EQ(advice[0]["changes"][0]["value"], "delayed_nesterov");
   EXPECT_THAT(PlanText(question, PlanCandidates(question)),
               Contains(AllOf(StartsWith("warning: in mode 'async'"),
-                             HasSubstr("; set [outer] rule = delayed_nesterov"))));
+                             HasSubstr("; set [outer] rule = \"delayed_nesterov\""))));
 }
 
 // Would break: a benchmark or an advice with messages that hold up a slow line, or that leave peers

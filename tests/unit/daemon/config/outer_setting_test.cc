@@ -78,7 +78,7 @@ TEST(OuterSettingTest, WhatIsSetIsComparedWithTheRunsOwnRow) {
       "[run]\npeers = 2\n[inner]\nsteps = 30\n[mode]\nkind = \"streaming\"\nfragments = 1\noverlap "
       "= 13\n");
   ASSERT_EQ(AdviseOuterStep(OuterSettingOf(overlap)).size(), 1u);
-  EXPECT_EQ(AdviseOuterStep(OuterSettingOf(overlap))[0].changes[0].key, "[mode] fragments");
+  EXPECT_EQ(AdviseOuterStep(OuterSettingOf(overlap))[0].changes[0].key, "[mode] overlap");
   const Config penalty = ConfigOf(
       "[mode]\nkind = \"delayed\"\ngap_penalty = true\n[run]\npeers = 8\n[inner]\nsteps = 30\n"
       "[outer]\nlearning_rate = 0.8\n");

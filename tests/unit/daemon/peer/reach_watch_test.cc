@@ -15,6 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr absl::Duration kTimeout = absl::Seconds(8);
 
@@ -93,7 +94,7 @@ TEST(ReachWatch, DialsWhoeverTheRosterNames) {
   EXPECT_THAT(scene.During(absl::Seconds(6)), ElementsAre("z no"));
   EXPECT_EQ(scene.reasons.back(), "no answer");
   scene.watch->SetRoster(scene.Roster("z"));
-  EXPECT_THAT(scene.During(absl::Minutes(1)), IsEmpty()) << "who is gone is in doubt no more";
+  EXPECT_THAT(scene.During(absl::Minutes(1)), IsEmpty()) << "who is gone is not dialled";
 }
 
 // Would break: a peer that is away for a moment is in doubt with the coordinator for as long as
@@ -106,13 +107,21 @@ TEST(ReachWatch, ADoubtOutlivesAnAbsenceAndIsTakenBack) {
   scene.During(absl::Seconds(1));
   scene.watch->SetRoster(scene.Roster());
   EXPECT_TRUE(scene.watch->InDoubt("z"));
-  EXPECT_THAT(scene.During(absl::Seconds(20)), testing::Each("z no"))
+  EXPECT_THAT(scene.During(absl::Seconds(20)),
+              testing::AllOf(Not(IsEmpty()), testing::Each("z no")))
       << "a few bytes that pass do not end it";
   scene.watch->SetRoster(scene.Roster("z"));
   scene.During(absl::Seconds(20));
   scene.world.network().PassAll("self", "z");
   scene.watch->SetRoster(scene.Roster());
   EXPECT_THAT(scene.During(absl::Seconds(20)), ElementsAre("z yes"));
+  // Broken: whoever comes back after long is doubted for a reason that nobody knows any more.
+  scene.watch->OnSilent("z", absl::UnavailableError("no progress for 8s"));
+  scene.watch->SetRoster(scene.Roster("z"));
+  scene.During(absl::Minutes(2));
+  scene.watch->SetRoster(scene.Roster("z"));
+  scene.watch->SetRoster(scene.Roster());
+  EXPECT_FALSE(scene.watch->InDoubt("z"));
 }
 
 // Would break: a coordinator that was started again plans as if everybody reached everybody.

@@ -45,13 +45,14 @@ std::vector<ModePreference> ModesInOrder(uint32_t steps) {
   std::vector<ModePreference> all = {{{"sync", 1, 0}, 0}, {{"sync", 1, 0}, 1}};
   for (const uint32_t overlap : {1u, 2u, 5u, steps}) {
     for (const size_t codec : {size_t{0}, size_t{1}}) {
-      uint32_t fragments = 1;
-      while (overlap == steps && fragments < 4 && 2 * fragments * steps <= 500) fragments *= 2;
-      for (; fragments * steps <= 500; fragments *= 2) {
+      for (uint32_t fragments = overlap == steps ? 4 : 1; fragments * steps <= 500;
+           fragments *= 2) {
         all.push_back({{"streaming", fragments, overlap}, codec});
       }
     }
   }
+  all.push_back({{"eager", 1, 0}, 0});
+  all.push_back({{"eager", 1, 0}, 1});
   return all;
 }
 
@@ -59,8 +60,8 @@ std::vector<ModePreference> ModesInOrder(uint32_t steps) {
 // reach what was asked for. From lines that need nothing to lines for which nothing is enough.
 TEST(ModeChoice, ItIsTheFirstThatReachesWhatIsAskedFor) {
   const std::vector<LevelCodecs> codecs = Int8AndInt4();
-  const std::map<uint32_t, std::vector<std::string>> right = {{25, {"sync", "streaming", "none"}},
-                                                              {250, {"sync", "streaming", "none"}}};
+  const std::map<uint32_t, std::vector<std::string>> right = {
+      {25, {"sync", "streaming", "none"}}, {250, {"sync", "streaming", "eager", "none"}}};
   for (const auto& [steps, kinds_in_order] : right) {
     std::vector<std::string> kinds;
     for (double rate = 1e9; rate > 1e3; rate /= 1.3) {
@@ -89,27 +90,35 @@ TEST(ModeChoice, ItIsTheFirstThatReachesWhatIsAskedFor) {
 TEST(ModeChoice, WhatTheRunMayNotHaveIsPassedOver) {
   double rate = 1e9;
   while (ChosenAt(rate)->shape.kind == "sync") rate /= 1.3;
-  const uint32_t overlap = ChosenAt(rate)->shape.overlap_steps;
-  const auto without = [&](const std::function<bool(const ModeShape&)>& allowed) {
-    return ChooseMode(QuestionAt(rate), kAsked, Int8AndInt4(), allowed);
+  ASSERT_EQ(ChosenAt(rate)->shape.kind, "streaming");
+  const auto without = [&](const std::string& kind) {
+    return ChooseMode(QuestionAt(rate), kAsked, Int8AndInt4(),
+                      [&](const ModeShape& shape) { return shape.kind != kind; });
   };
-  const auto other = without([&](const ModeShape& one) { return one.overlap_steps != overlap; });
-  ASSERT_TRUE(other.ok());
-  EXPECT_EQ(other->shape.kind, "streaming");
-  EXPECT_GT(other->shape.overlap_steps, overlap);
-  EXPECT_FALSE(without([](const ModeShape& one) { return one.kind != "streaming"; }).ok());
+  ASSERT_TRUE(without("streaming").ok());
+  EXPECT_EQ(without("streaming")->shape.kind, "eager");
+  EXPECT_EQ(without("eager")->shape.kind, "streaming");
 }
 
-// Would break: a line that fills whole rounds gets a mode that costs more in loss.
+// Would break: a line that fills whole rounds gets a mode that costs more in loss, or so few
+// fragments that streaming costs as much.
 TEST(ModeChoice, AnExchangeAsLongAsTheRoundIsHiddenByStreaming) {
   ModeOption longest;
   for (double rate = 1e9; rate > 1e3; rate /= 1.05) {
-    const absl::StatusOr<ModeOption> chosen = ChosenAt(rate, 250);
+    const absl::StatusOr<ModeOption> chosen = ChosenAt(rate, 100);
     if (chosen.ok()) longest = *chosen;
   }
   EXPECT_EQ(longest.shape.kind, "streaming");
-  EXPECT_EQ(longest.shape.overlap_steps, 250u);
+  EXPECT_EQ(longest.shape.overlap_steps, 100u);
+  EXPECT_GE(longest.shape.fragments, 4u);
   EXPECT_GE(longest.round.utilisation(), kAsked);
+}
+
+// Would break: an overlap tried twice, or longer than the round.
+TEST(ModeChoice, OverlapsEndWithTheRound) {
+  const std::map<uint32_t, std::vector<uint32_t>> right = {
+      {0, {}}, {1, {1}}, {2, {1, 2}}, {4, {1, 2, 4}}, {5, {1, 2, 5}}, {6, {1, 2, 5, 6}}};
+  for (const auto& [steps, overlaps] : right) EXPECT_EQ(OverlapsToTry(steps), overlaps) << steps;
 }
 
 // Would break: a refusal that does not say what to do.
@@ -126,6 +135,8 @@ TEST(ModeChoice, ARefusalSaysWithHowManyStepsItWouldGo) {
       static_cast<uint32_t>(std::stoul(message.substr(message.find(before) + before.size())));
   EXPECT_GT(question.steps, 25u);
   EXPECT_TRUE(ChooseMode(question, kAsked, Int8AndInt4(), any).ok()) << message;
+  question.steps /= 2;
+  EXPECT_FALSE(ChooseMode(question, kAsked, Int8AndInt4(), any).ok()) << "it says far too many";
 }
 
 // Would break: an operator who cannot see why the run has its mode.
