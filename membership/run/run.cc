@@ -22,12 +22,6 @@
 namespace atolld {
 namespace {
 using Severity = RunOutput::Severity;
-
-RunSettings WithSpec(RunSettings settings, const v1::RunSpec& spec) {
-  settings.round = WithParties(settings.round, spec);
-  return settings;
-}
-
 }  // namespace
 
 Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)

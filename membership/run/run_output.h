@@ -150,6 +150,12 @@ struct RunSettings {
   std::string life;
 };
 
+// Returns the settings, completed with what the run's spec says about its rounds.
+inline RunSettings WithSpec(RunSettings settings, const v1::RunSpec& spec) {
+  settings.round = WithParties(settings.round, spec);
+  return settings;
+}
+
 // The result of dialling a peer. kRefused means that the connection was refused or that another
 // peer answered; kSilent means that nothing answered.
 enum class ProbeResult { kAnswered, kRefused, kSilent };
