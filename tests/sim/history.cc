@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/replica/state/state_digest.h"
@@ -79,6 +80,9 @@ uint32_t WeightBits(const v1::RunSpec& spec, const v1::Ready& ready) {
   std::memcpy(&bits, &weight, sizeof(bits));
   return bits;
 }
+
+// [membership] weight_cap's default.
+constexpr float kWeightCap = 16;
 
 // Scales are rounded to fp32 once.
 constexpr double kRounding = 1e-6;
@@ -545,6 +549,25 @@ std::vector<History::Contribution*> History::Contributions(const v1::EntryHeader
   return made;
 }
 
+// Beside an update that is very old, and so has little weight, the weight of one that is not is cut
+// as that of one that is too large.
+uint32_t History::CappedWeightBits(uint64_t version, const v1::Ready& ready) {
+  const uint32_t own = WeightBits(spec_, ready);
+  if (spec_.privacy().masked() || OracleCountsAges(spec_)) return own;
+  std::vector<float> weights;
+  for (const v1::PlanMember& member : plans_[version].contributors()) {
+    const auto found =
+        contributions_.find(KeyOf(version, member.peer(), member.contribution_root()));
+    if (found != contributions_.end()) {
+      weights.push_back(FloatOf(WeightBits(spec_, found->second.ready)));
+    }
+  }
+  if (weights.empty()) return own;
+  std::sort(weights.begin(), weights.end());
+  const float most = kWeightCap * weights[(weights.size() - 1) / 2];
+  return FloatOf(own) <= most ? own : absl::bit_cast<uint32_t>(most);
+}
+
 void History::CheckContributor(const v1::EntryHeader& header, int position,
                                const Contribution& made) {
   const v1::Contributor& contributor = header.contributors(position);
@@ -562,7 +585,7 @@ void History::CheckContributor(const v1::EntryHeader& header, int position,
     violate_(3, absl::StrCat("header ", header.version(), ": the update of ", contributor.peer(),
                              " is ", made.ready.age(), " commits old, not ", contributor.age()));
   }
-  if (contributor.weight_bits() != WeightBits(spec_, made.ready)) {
+  if (contributor.weight_bits() != CappedWeightBits(header.version(), made.ready)) {
     violate_(3, absl::StrCat("header ", header.version(), ": the weight of ", contributor.peer(),
                              " is not that of ", made.ready.tokens(), " tokens, ", made.ready.age(),
                              " commits old"));

@@ -157,6 +157,7 @@ class History {
   bool GuessFits(Worker& trainer, const Oracle& former, absl::Span<const float> guess);
   void KeepGiven(const v1::EntryHeader& header, int position, const Contribution& made);
   void ForgetsGiven(Worker& trainer) { trainer.given_unsure = version(); }
+  uint32_t CappedWeightBits(uint64_t version, const v1::Ready& ready);
   void CheckContributor(const v1::EntryHeader& header, int position, const Contribution& made);
   void CheckLengths(const std::string& peer, const v1::Ready& ready, const Contribution& made);
   void CheckScales(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
