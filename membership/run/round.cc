@@ -125,8 +125,11 @@ bool Round::TryOpen(absl::Time now, const Roster& roster) {
     const TrainingState* trainer = Find(peer);
     if (trainer != nullptr && MayBeDrawn(absl::InfinitePast(), member, *trainer)) ++there;
   }
-  const size_t awaited = started_ || settings_.async ? 0 : roster.Expected(settings_.peers);
-  const size_t needed = std::max<size_t>(awaited, settings_.quorum);
+  // Whoever is left out is here, and does not count as one who is.
+  const size_t expected = roster.Expected(settings_.peers);
+  const size_t awaited = started_ || settings_.async ? 0 : expected;
+  const size_t needed =
+      std::max<size_t>(awaited - std::min(awaited, left_out_.size()), settings_.quorum);
   if (there < needed) {
     reason_ = WaitingReason(there, needed);
     return false;
