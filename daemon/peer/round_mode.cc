@@ -104,6 +104,7 @@ class FromGuess final : public FromTheta {
       : FromTheta(parts, /*keep_parameters=*/false), guess_(parts.keeper, parts.own) {}
 
   EagerGuess* guess() override { return &guess_; }
+  bool KeepsUpdate() const override { return true; }
   void OnMoving(const v1::EntryHeader& header) override { guess_.OnCommitted(header); }
   void OnDropped() override { guess_.Forget(); }
   void OnOpened(bool worker_ready) override {
@@ -121,6 +122,7 @@ class FromOwn final : public RoundMode {
   FromOwn(const v1::RunSpec& spec, Parts parts) : RoundMode(parts), spec_(spec) {}
 
   std::string Start() override { return std::exchange(lost_, false) ? "" : "own"; }
+  bool KeepsUpdate() const override { return true; }
 
   void Fill(v1::TrainSteps* steps) const override {
     if (!parts_.own.held()) return;

@@ -43,6 +43,10 @@ class RoundMode {
   // Sets the mode's further fields in the message that begins that training.
   virtual void Fill(v1::TrainSteps*) const {}
 
+  // True if a training begins from parameters that have this peer's own update in them, whatever
+  // the entry takes of it.
+  virtual bool KeepsUpdate() const { return false; }
+
   // Called when the training's update was encoded for the entry `version` and is held.
   virtual void OnHeld(uint64_t) {}
   virtual void OnWorkerLost() {}

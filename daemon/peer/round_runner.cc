@@ -1,5 +1,6 @@
 #include "daemon/peer/round_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/casts.h"
@@ -7,6 +8,25 @@
 #include "compression/base/status_macros.h"
 
 namespace atolld {
+namespace {
+
+// An update that is scaled down to less than this share of what others are has hardly been taken.
+constexpr float kHardlyTaken = 0.125f;
+
+float ScaleIn(const v1::Contributor& contributor) {
+  return contributor.scale_bits() == 0 ? 1 : absl::bit_cast<float>(contributor.scale_bits());
+}
+
+// A rule may scale the updates of all contributors, so they are compared.
+bool IsHardlyTaken(const v1::EntryHeader& header, const v1::Contributor& own) {
+  float largest = 0;
+  for (const v1::Contributor& one : header.contributors()) {
+    largest = std::max(largest, ScaleIn(one));
+  }
+  return ScaleIn(own) < kHardlyTaken * largest;
+}
+
+}  // namespace
 
 RoundRunner::RoundRunner(Env env, std::string self, std::string dir, ReplicaKeeper& keeper,
                          Worker& worker, Events events)
@@ -354,16 +374,32 @@ void RoundRunner::OnDropped() {
 void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
   exchange_.End();
   figures_.OnCommitted(env_.executor.Now(), exchanged_bytes());
-  const bool offered = own_.held(), included = own_.TakenBy(header) != nullptr;
+  const v1::Contributor* const taken = own_.TakenBy(header);
+  const bool offered = own_.held(), included = taken != nullptr;
+  const bool hardly_taken = included && IsHardlyTaken(header, *taken);
   if (mode_) mode_->OnMoving(header);
   own_.OnCommitted(header);
   TellDropped();
   masks_.OnMoved();
   if (mode_) mode_->OnEntry(header, offered, included, worker_ready());
+  if (hardly_taken && mode_->KeepsUpdate()) BeginAnew();
   if (offered && training_.stepping()) exchange_.waker().OnTraining(training_.began());
   EncodeWaiting();
   GoOn();
   CheckIdle();
+}
+
+// The worker trains on from what the entry has not taken: its next update would bring that again.
+void RoundRunner::BeginAnew() {
+  mode_->OnRefused();
+  if (!training_.begun()) return;
+  const v1::Train train = training_.train();
+  env_.log.Warning(absl::StrCat("round ", train.version(),
+                                ": the update before was scaled down to ",
+                                "almost nothing, so this training begins anew, without it"));
+  training_.Drop();
+  training_.Give(train);
+  StartTraining();
 }
 
 void RoundRunner::OnDigest() {

@@ -61,13 +61,49 @@ bool Reach::NoteInVain(absl::Time now, const std::string& from, const std::strin
 }
 
 bool Reach::NoteAnswered(const std::string& from, const std::string& to) {
+  aside_.erase(
+      std::remove_if(aside_.begin(), aside_.end(),
+                     [&](const Aside& doubt) { return doubt.from == from && doubt.to == to; }),
+      aside_.end());
   const auto found = doubts_.find(to);
   if (found == doubts_.end() || found->second.erase(from) == 0) return false;
   if (found->second.empty()) doubts_.erase(found);
   return true;
 }
 
+void Reach::SetAside(const std::string& peer) {
+  std::vector<Aside> named;
+  for (const auto& [to, accounts] : doubts_) {
+    for (const auto& [from, heard] : accounts) {
+      if (from == peer || to == peer) named.push_back({from, to, heard});
+    }
+  }
+  for (const Aside& doubt : named) NoteAnswered(doubt.from, doubt.to);
+  aside_.insert(aside_.end(), named.begin(), named.end());
+}
+
+std::set<std::string> Reach::TakeUp(absl::Time now, const std::string& peer,
+                                    const std::function<bool(const std::string&)>& here) {
+  std::set<std::string> accused;
+  for (const Aside& doubt : std::exchange(aside_, {})) {
+    if (now - doubt.heard.repeated >= Lifetime()) continue;
+    const bool names = doubt.from == peer || doubt.to == peer;
+    const std::string& other = doubt.from == peer ? doubt.to : doubt.from;
+    if (!names || (other != kCoordinatorDials && !here(other))) {
+      aside_.push_back(doubt);
+    } else if (!InDoubt(doubt.from, doubt.to)) {
+      doubts_[doubt.to][doubt.from] = doubt.heard;
+      accused.insert(doubt.to);
+    }
+  }
+  return accused;
+}
+
 void Reach::Forget(const std::string& peer) {
+  aside_.erase(
+      std::remove_if(aside_.begin(), aside_.end(),
+                     [&](const Aside& doubt) { return doubt.from == peer || doubt.to == peer; }),
+      aside_.end());
   doubts_.erase(peer);
   for (auto it = doubts_.begin(); it != doubts_.end();) {
     it->second.erase(peer);
@@ -84,6 +120,10 @@ std::vector<Reach::Doubt> Reach::Lapse(absl::Time now) {
     NoteAnswered(doubt.from, doubt.to);
     lapsed.push_back(doubt);
   }
+  aside_.erase(
+      std::remove_if(aside_.begin(), aside_.end(),
+                     [&](const Aside& doubt) { return now - doubt.heard.repeated >= lifetime; }),
+      aside_.end());
   return lapsed;
 }
 

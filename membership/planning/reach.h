@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,10 +27,10 @@ inline constexpr char kCoordinatorDials[] = "";
 // `to`".
 //
 // A doubt ends when `from` reports that `to` answers, when either of them restarts or leaves, or
-// when `from` has not repeated it for Lifetime(). The report of one peer alone is never decisive,
-// because that peer may lie or may itself be cut off. A peer counts as unreachable if two peers
-// report it; the coordinator's own dial counts as one of the two. At most kMostOfOne doubts of one
-// peer are kept. Pure. Used by one thread.
+// when `from` has not repeated it for Lifetime(). While one of them is silent it does not count.
+// The report of one peer alone is never decisive, because that peer may lie or may itself be cut
+// off. A peer counts as unreachable if two peers report it; the coordinator's own dial counts as
+// one of the two. At most kMostOfOne doubts of one peer are kept. Pure. Used by one thread.
 class Reach {
  public:
   struct Doubt {
@@ -53,8 +54,16 @@ class Reach {
   // Records a dial that was answered. Returns true if there was a doubt about it, which is now
   // over.
   bool NoteAnswered(const std::string& from, const std::string& to);
-  // Drops all doubts about the peer. Called when it has restarted, has another address, or is gone.
+  // Drops all doubts about the peer. Called when it has restarted, has another address, or is gone
+  // for good.
   void Forget(const std::string& peer);
+  // Called when the peer has become silent: what names it counts no longer, and is remembered for
+  // Lifetime(). A report that a dial was answered ends what is remembered of it as well.
+  void SetAside(const std::string& peer);
+  // Called when the same process is here again. What is remembered counts again, with its former
+  // times, unless the other of the two is not `here` either. Returns the peers that it accuses.
+  std::set<std::string> TakeUp(absl::Time now, const std::string& peer,
+                               const std::function<bool(const std::string&)>& here);
   // Drops the doubts that have not been repeated for Lifetime(), and returns them.
   std::vector<Doubt> Lapse(absl::Time now);
 
@@ -82,8 +91,16 @@ class Reach {
   // The reports about one peer, by the peer that dialled.
   using Accounts = std::map<std::string, Heard>;
 
+  // One doubt of which one peer is away, or both are.
+  struct Aside {
+    std::string from;
+    std::string to;
+    Heard heard;
+  };
+
   const absl::Duration failure_timeout_;
   std::map<std::string, Accounts> doubts_;  // by the peer that was dialled
+  std::vector<Aside> aside_;
 };
 
 // -----------------------------------------------------------------------------------------------

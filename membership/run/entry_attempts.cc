@@ -415,6 +415,7 @@ void EntryAttempts::SendPlans(absl::Time now, const Members& members, RunOutput*
   deadline_ = now + absl::Milliseconds(current_->plan().deadline_milliseconds());
   whole_ = nullptr;
   told_.emplace(current_->plan());
+  judge_.NotePlan(current_->plan());
   for (const std::string& peer : current_->Voters()) SendPlan(peer, members, out);
 }
 

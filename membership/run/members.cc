@@ -187,6 +187,8 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
     info.spared_until = 0;
     info.dialled_in_vain_until = absl::InfinitePast();
     ForgetReach(now, peer, out);
+  } else if (!known) {
+    TakeUpReach(now, peer, out);
   }
   Record(peer, &out->update);
   out->Say(absl::StrCat(
@@ -292,14 +294,27 @@ void Members::FollowReach(absl::Time now, const std::string& peer, RunOutput* ou
 
 // It may be reached now, and so may the peers that it could not reach.
 void Members::ForgetReach(absl::Time now, const std::string& peer, RunOutput* out) {
+  SetReachAside(now, peer, out);
+  reach_.Forget(peer);
+}
+
+void Members::SetReachAside(absl::Time now, const std::string& peer, RunOutput* out) {
   std::set<std::string> named = {peer};
   for (const auto& [to, accusers] : reach_.ByAccused()) {
     if (accusers.count(peer) > 0) named.insert(to);
   }
-  reach_.Forget(peer);
+  reach_.SetAside(peer);
   for (const std::string& one : named) {
     if (roster_.Find(one) != nullptr) FollowReach(now, one, out);
   }
+}
+
+void Members::TakeUpReach(absl::Time now, const std::string& peer, RunOutput* out) {
+  const auto here = [this](const std::string& other) {
+    const RosterMember* const member = roster_.Find(other);
+    return member != nullptr && member->present();
+  };
+  for (const std::string& one : reach_.TakeUp(now, peer, here)) FollowReach(now, one, out);
 }
 
 void Members::TickReach(absl::Time now, RunOutput* out) {

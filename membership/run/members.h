@@ -114,8 +114,8 @@ class Members {
   bool CutOff(const std::string& peer) const;
   bool NoteReached(absl::Time now, const std::string& peer, const v1::Reached& reached,
                    RunOutput* out);
-  // Ends the doubts that name the peer, which is gone or another process.
-  void ForgetReach(absl::Time now, const std::string& peer, RunOutput* out);
+  // The peer is gone. The doubts that name it count again if the same process comes back.
+  void SetReachAside(absl::Time now, const std::string& peer, RunOutput* out);
   void ShowReach(absl::Time now, v1::RunStatus* status) const;
   std::string PeerOf(SessionId session) const;  // "" if the session is not a member's current one
   void Forget(const std::string& peer, RunUpdate* update);
@@ -229,6 +229,9 @@ class Members {
   void Doubt(absl::Time now, const std::string& from, const std::string& to,
              const std::string& reason, RunOutput* out);
   void Settle(absl::Time now, const std::string& from, const std::string& to, RunOutput* out);
+  // Ends the doubts that name the peer, which is another process now.
+  void ForgetReach(absl::Time now, const std::string& peer, RunOutput* out);
+  void TakeUpReach(absl::Time now, const std::string& peer, RunOutput* out);
   void FollowReach(absl::Time now, const std::string& peer, RunOutput* out);
   // Drops doubts that were not repeated, and dials peers that were not dialled for long.
   void TickReach(absl::Time now, RunOutput* out);

@@ -273,7 +273,7 @@ void Run::Refuse(absl::Time now, const std::string& peer, const absl::Status& wh
 
 void Run::Gone(absl::Time now, const std::string& peer) {
   members_.Record(peer, &out_.update);
-  members_.ForgetReach(now, peer, &out_);
+  members_.SetReachAside(now, peer, &out_);
   beginning_.Forget(peer);
   ending_.TakeBack(peer);
   adoption_.Remove(peer);
@@ -700,7 +700,7 @@ void Run::OnUpdateRefused(absl::Time now, const std::string& peer,
   const uint64_t version = training_.round().version();
   Ballot* const exchange = exchanges_.current();
   if (!exchange || refused.version() != version || refused.epoch() != ledger_.epoch()) return;
-  const bool counts = exchanges_.judge().NoteReport(exchange->plan(), peer, refused);
+  const bool counts = exchanges_.judge().NoteReport(peer, refused);
   Act(now, exchange->OnRefused(peer, refused));
   if (!counts) return;
   exchanges_.NoteRefused(refused, &out_);

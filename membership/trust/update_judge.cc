@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
@@ -25,18 +26,6 @@ constexpr double kLeastScale = 0x1p-100;
 uint32_t ScaleBits(double scale) {
   const float narrowed = static_cast<float>(scale);
   return narrowed >= 1.0f ? 0 : absl::bit_cast<uint32_t>(narrowed);
-}
-
-// Returns the peers that average chunks of this contributor, without the contributor itself.
-std::set<std::string> CollectorsOf(const v1::Plan& plan, const std::string& contributor) {
-  std::set<std::string> collectors;
-  for (const v1::Shard& shard : plan.shards()) {
-    if (shard.chunks() == 0) continue;
-    collectors.insert(shard.reducer());
-    for (const v1::Relay& relay : shard.relays()) collectors.insert(relay.peer());
-  }
-  collectors.erase(contributor);
-  return collectors;
 }
 
 }  // namespace
@@ -91,7 +80,7 @@ std::vector<size_t> UpdateJudge::Choose(absl::Span<const ExchangeContributor> co
 std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contributors) {
   outsized_.clear();
   clipped_.clear();
-  reporters_.clear();
+  ForgetReports();
   // If some contributor does not hold the centre, updates are measured from zeros, and all lengths
   // are norms.
   const bool centred =
@@ -137,20 +126,27 @@ void UpdateJudge::NoteRefused(const std::string& peer, const std::string& why) {
   ++judged.refused;
   judged.offence = why;
   refused_[peer] = why;
+  ++refusals_[peer];
 }
 
-bool UpdateJudge::NoteReport(const v1::Plan& plan, const std::string& reporter,
-                             const v1::UpdateRefused& report) {
+void UpdateJudge::NotePlan(const v1::Plan& plan) {
+  for (const v1::PlanMember& member : plan.contributors()) contributors_.insert(member.peer());
+  for (const v1::Shard& shard : plan.shards()) {
+    if (shard.chunks() == 0) continue;
+    collectors_.insert(shard.reducer());
+    for (const v1::Relay& relay : shard.relays()) collectors_.insert(relay.peer());
+  }
+}
+
+bool UpdateJudge::NoteReport(const std::string& reporter, const v1::UpdateRefused& report) {
   const std::string& peer = report.contributor();
-  const bool named = std::any_of(plan.contributors().begin(), plan.contributors().end(),
-                                 [&](const auto& member) { return member.peer() == peer; });
-  const std::set<std::string> collectors = CollectorsOf(plan, peer);
-  if (!named || collectors.count(reporter) == 0) return false;
+  if (contributors_.count(peer) == 0 || collectors_.count(reporter) == 0) return false;
+  if (reporter == peer) return false;
   std::set<std::string>& reporters = reporters_[peer];
   if (!reporters.insert(reporter).second) return false;
   // One of two reports may be a lie. If only one peer can report, its report decides.
-  const size_t enough = std::min<size_t>(2, collectors.size());
-  if (reporters.size() != enough) return false;
+  const size_t others = collectors_.size() - collectors_.count(peer);
+  if (reporters.size() != std::min<size_t>(2, others)) return false;
   NoteRefused(peer, absl::StrCat("chunk ", report.chunk(),
                                  " was refused: ", report.reason().substr(0, 200)));
   return true;
@@ -184,7 +180,8 @@ std::vector<std::string> UpdateJudge::EndRound(bool committed) {
   }
   outsized_.clear();
   refused_.clear();
-  reporters_.clear();
+  ForgetReports();
+  if (committed) refusals_.clear();
   return lines;
 }
 
@@ -200,17 +197,31 @@ std::vector<std::string> UpdateJudge::NoteCommit(const v1::EntryHeader& header) 
   return EndRound(true);
 }
 
+void UpdateJudge::ForgetReports() {
+  contributors_.clear();
+  collectors_.clear();
+  reporters_.clear();
+}
+
 std::vector<std::string> UpdateJudge::NoteGivenUp() { return EndRound(false); }
 
 std::vector<std::string> UpdateJudge::Offenders() const {
-  std::vector<std::string> offenders;
+  const OffenderRule& rule = settings_.offenders;
+  // Those of whom this round can expect nothing come first: the others are needed more.
+  std::vector<std::tuple<bool, uint32_t, std::string>> ranked;
   for (const auto& [peer, judged] : peers_) {
-    if (IsLeftOut(settings_.offenders, judged.offences)) offenders.push_back(peer);
+    const auto refusals = refusals_.find(peer);
+    const bool hopeless =
+        rule.offences > 0 && refusals != refusals_.end() && refusals->second >= rule.offences;
+    if (!hopeless && !IsLeftOut(rule, judged.offences)) continue;
+    ranked.emplace_back(hopeless, Offences(rule, judged.offences), peer);
   }
-  std::stable_sort(offenders.begin(), offenders.end(), [this](const auto& a, const auto& b) {
-    return Offences(settings_.offenders, peers_.at(a).offences) >
-           Offences(settings_.offenders, peers_.at(b).offences);
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    return std::tie(std::get<0>(a), std::get<1>(a)) > std::tie(std::get<0>(b), std::get<1>(b));
   });
+  std::vector<std::string> offenders;
+  offenders.reserve(ranked.size());
+  for (const auto& [hopeless, offences, peer] : ranked) offenders.push_back(peer);
   return offenders;
 }
 

@@ -85,20 +85,26 @@ class UpdateJudge {
 
   // Called when the coordinator refuses an update of this peer.
   void NoteRefused(const std::string& peer, const std::string& why);
+  // Called with each revision of the plan of the exchange that was scaled last.
+  void NotePlan(const v1::Plan& plan);
   // Called when a reducer or relay has refused the update in `report`. Returns true once enough of
-  // the peers that average for the contributor have reported it. If there are several such peers,
-  // the report of a single one does not make it an offence.
-  bool NoteReport(const v1::Plan& plan, const std::string& reporter,
-                  const v1::UpdateRefused& report);
+  // the peers that average or have averaged for the contributor in this exchange have reported it.
+  // If there are several such peers, the report of a single one does not make it an offence, even
+  // if by its word the others average no more.
+  bool NoteReport(const std::string& reporter, const v1::UpdateRefused& report);
 
   // Called when the exchange that was scaled last is committed, or was given up. Returns the
   // messages to log, one line each.
   std::vector<std::string> NoteCommit(const v1::EntryHeader& header);
   std::vector<std::string> NoteGivenUp();
 
-  // Returns the peers that are left out because of their records, worst first.
+  // Returns the peers that are left out: for as many refused updates since the last commit as make
+  // an offender, or for their records. The former come first, then the worst records.
   std::vector<std::string> Offenders() const;
-  void Forget(const std::string& peer) { peers_.erase(peer); }
+  void Forget(const std::string& peer) {
+    peers_.erase(peer);
+    refusals_.erase(peer);
+  }
 
   JudgeRecord Record() const;
   void Show(const std::string& peer, v1::PeerStatus* status) const;
@@ -106,6 +112,7 @@ class UpdateJudge {
  private:
   double LengthOf(const v1::PlanMember& member) const;
   std::vector<std::string> EndRound(bool committed);
+  void ForgetReports();
 
   const JudgeSettings settings_;
   std::vector<double> medians_;
@@ -118,6 +125,9 @@ class UpdateJudge {
   // The contributors that Scale has clipped.
   std::set<std::string> clipped_;
   std::map<std::string, std::string> refused_;
+  std::map<std::string, uint32_t> refusals_;  // updates refused since the last commit, by peer
+  std::set<std::string> contributors_;
+  std::set<std::string> collectors_;  // the peers that average under any revision so far
   // The peers that have reported each contributor.
   std::map<std::string, std::set<std::string>> reporters_;
 };

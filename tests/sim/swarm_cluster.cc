@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "daemon/peer/coordinator_link.h"
 #include "daemon/peer/offered_calls.h"
+#include "daemon/replica/state/layout.h"
 #include "daemon/replica/transfer/transfer.h"
 #include "membership/history/signing_key.h"
 #include "tests/sim/clip_liar.h"
@@ -437,8 +438,9 @@ void SwarmCluster::BringLateHello(const std::string& peer, const Frame& frame) {
 }
 
 void SwarmCluster::OnFinished(const std::string& name, const absl::Status& status) {
-  // One that is drained may lack the end.
-  if (status.ok() && sealed() && invariants_.said(name) >= version()) {
+  // One that is drained may lack the end, or have left before it; then it comes back.
+  const bool has_seal = SimFiles(world_.disk(name)).Exists(SealPath(DirectoryOf(name)));
+  if (status.ok() && sealed() && has_seal && invariants_.said(name) >= version()) {
     finished_.insert(name);
   } else if (absl::IsNotFound(status) && sealed()) {
     Note(absl::StrCat(name, " is stranded: ", status.ToString()));

@@ -99,11 +99,17 @@ struct Rounds {
     ASSERT_EQ(readies.size(), 1u);
     Train(4, true);
   }
-  void Commit() {
+  // The entry has the update of this peer scaled down to `scale`, and all others as they are.
+  void Commit(float scale = 1) {
+    v1::EntryHeader next = told.next;
+    for (v1::Contributor& one : *next.mutable_contributors()) {
+      if (one.peer() == "p1" && scale != 1) one.set_scale_bits(absl::bit_cast<uint32_t>(scale));
+    }
+    next.set_signature(SignHeader(told.key, next));
     keeper->Prepare(told.run.Payload(3),
                     [](const absl::Status& status) { EXPECT_TRUE(status.ok()); });
     world.RunFor(absl::Seconds(1));
-    EXPECT_TRUE(keeper->Announce(told.next));
+    EXPECT_TRUE(keeper->Announce(next));
     world.RunFor(absl::Seconds(1));
     ASSERT_EQ(keeper->version(), 3u);
   }
@@ -340,6 +346,27 @@ TEST(RoundRunnerAhead, InModeEagerTheWorkerStartsFromAGuess) {
   p.Hand(4);
   ASSERT_EQ(p.readies.size(), 2u);
   EXPECT_EQ(p.readies[1].base_version(), 2u);
+}
+
+// Would break: after one huge update, of which the entry took next to nothing, the same peer would
+// go on from a state that has the whole of it, and bring it again from round to round.
+TEST(RoundRunnerAhead, WhatTheEntryHardlyTookIsNotTrainedFrom) {
+  for (const char* kind : {"eager", "streaming", "delayed"}) {
+    for (const float scale : {0.5f, 0x1p-20f}) {
+      Rounds p("p1", kind, 2);
+      p.OfferAndTrainAhead();
+      p.Commit(scale);
+      const bool anew = scale < 0.125f && std::string(kind) != "delayed";
+      EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), anew ? 3u : 2u) << kind;
+      EXPECT_EQ(p.Steps().version(), 4u);
+      EXPECT_EQ(p.Steps().start() == "", anew || std::string(kind) == "delayed") << kind;
+      EXPECT_EQ(p.Samples(), 200u) << "the same samples";
+      p.Hand(4);
+      ASSERT_EQ(p.readies.size(), 2u) << kind;
+      EXPECT_EQ(p.readies[1].version(), 4u);
+      EXPECT_EQ(p.readies[1].age(), anew || std::string(kind) == "streaming" ? 0u : 1u) << kind;
+    }
+  }
 }
 
 // Would break: a fragment would never be merged, or at another step; or what a peer that was left

@@ -59,6 +59,34 @@ TEST(Reach, ItTakesTwoAccounts) {
   EXPECT_TRUE(reach.empty());
 }
 
+// Would break: each time that a peer on a bad line falls silent, nobody knows any more whom it
+// cannot reach; or the dead stand accused.
+TEST(Reach, WhatIsKnownOfASilentPeerCountsWhenItIsBack) {
+  Reach reach(absl::Seconds(5));
+  reach.NoteInVain(At(0), "a", "b", "no answer");
+  reach.NoteInVain(At(0), kCoordinatorDials, "a", "no answer");
+  reach.NoteInVain(At(1), "c", "b", "no answer");
+  reach.SetAside("a");
+  EXPECT_EQ(reach.All().size(), 1u) << "of c about b";
+  reach.SetAside("b");
+  EXPECT_TRUE(reach.empty());
+  std::set<std::string> here = {"a", "c"};
+  const auto is_here = [&](const std::string& peer) { return here.count(peer) > 0; };
+  EXPECT_THAT(reach.TakeUp(At(2), "a", is_here), ElementsAre("a")) << "b is away still";
+  EXPECT_TRUE(reach.InDoubt(kCoordinatorDials, "a"));
+  here.insert("b");
+  EXPECT_FALSE(reach.NoteAnswered("c", "b")) << "it did not count";
+  EXPECT_THAT(reach.TakeUp(At(3), "b", is_here), ElementsAre("b"));
+  EXPECT_TRUE(reach.InDoubt("a", "b"));
+  EXPECT_FALSE(reach.InDoubt("c", "b")) << "c has said that it answers";
+  reach.SetAside("a");
+  EXPECT_THAT(reach.TakeUp(At(3) + reach.Lifetime(), "a", is_here), IsEmpty()) << "too old";
+  reach.NoteInVain(At(4), "a", "b", "no answer");
+  reach.SetAside("a");
+  reach.Forget("a");
+  EXPECT_THAT(reach.TakeUp(At(5), "a", is_here), IsEmpty()) << "another process";
+}
+
 // Would break: a peer that makes names up, or accuses all of 10,000, takes memory without end.
 TEST(Reach, OneSpeakerIsHeardOfSoMany) {
   Reach reach(absl::Seconds(5));

@@ -272,24 +272,68 @@ TEST(UpdateJudge, NoSingleReducersWordMakesAnOffence) {
   v1::UpdateRefused report;
   report.set_contributor("c");
   report.set_reason("block scale is NaN");
-  EXPECT_FALSE(judge.NoteReport(plan, "a", report));
-  EXPECT_FALSE(judge.NoteReport(plan, "a", report)) << "the same word again";
-  EXPECT_FALSE(judge.NoteReport(plan, "c", report)) << "of itself";
-  EXPECT_FALSE(judge.NoteReport(plan, "stranger", report));
+  EXPECT_FALSE(judge.NoteReport("a", report)) << "no plan";
+  judge.NotePlan(plan);
+  EXPECT_FALSE(judge.NoteReport("a", report));
+  EXPECT_FALSE(judge.NoteReport("a", report)) << "the same word again";
+  EXPECT_FALSE(judge.NoteReport("c", report)) << "of itself";
+  EXPECT_FALSE(judge.NoteReport("stranger", report));
   EXPECT_THAT(judge.NoteGivenUp(), IsEmpty());
-  EXPECT_FALSE(judge.NoteReport(plan, "a", report)) << "of an attempt that is over";
-  EXPECT_TRUE(judge.NoteReport(plan, "b", report));
+  judge.NotePlan(plan);
+  EXPECT_FALSE(judge.NoteReport("a", report)) << "of an attempt that is over";
+  EXPECT_TRUE(judge.NoteReport("b", report));
   EXPECT_THAT(judge.NoteCommit({}), ElementsAre(HasSubstr("block scale is NaN")));
   // Where only one averages, its word is all there is.
   plan.mutable_shards(0)->set_chunks(0);
   plan.mutable_shards(2)->set_chunks(0);
-  EXPECT_TRUE(judge.NoteReport(plan, "b", report));
+  judge.NotePlan(plan);
+  EXPECT_TRUE(judge.NoteReport("b", report));
   EXPECT_THAT(judge.NoteGivenUp(), ElementsAre(HasSubstr("offence of peer c")));
   v1::PeerStatus status;
   judge.Show("c", &status);
   EXPECT_EQ(status.updates_refused(), 2u);
+  judge.NotePlan(plan);
   report.set_contributor("nobody");
-  EXPECT_FALSE(judge.NoteReport(plan, "b", report));
+  EXPECT_FALSE(judge.NoteReport("b", report));
+}
+
+// Broken: a reducer that calls the relays unreachable would have the only word about everybody.
+TEST(UpdateJudge, WhoeverHasTheOthersRelievedHasNotTheOnlyWord) {
+  UpdateJudge judge(ClippingAt(1), {});
+  v1::Plan plan;
+  for (const char* name : {"a", "b", "c"}) plan.add_contributors()->set_peer(name);
+  v1::Shard* const shard = plan.add_shards();
+  shard->set_reducer("a");
+  shard->set_chunks(1);
+  shard->add_relays()->set_peer("b");
+  judge.NotePlan(plan);
+  shard->clear_relays();
+  judge.NotePlan(plan);
+  v1::UpdateRefused report;
+  report.set_contributor("c");
+  EXPECT_FALSE(judge.NoteReport("a", report));
+  EXPECT_TRUE(judge.NoteReport("b", report));
+}
+
+// Broken: an old offender would be left out in favour of a peer whose updates are refused again and
+// again, and the round would never close.
+TEST(UpdateJudge, WhoseUpdatesAreRefusedInThisRoundIsLeftOutFirst) {
+  JudgedPeer old;
+  old.peer = "old";
+  old.offences = 0xff;
+  JudgeRecord record;
+  record.peers = {old};
+  JudgeSettings settings = ClippingAt(1);
+  settings.offenders.offences = 3;
+  settings.offenders.rounds = 16;
+  UpdateJudge judge(settings, record);
+  EXPECT_THAT(judge.Offenders(), ElementsAre("old"));
+  for (int i = 0; i < 2; ++i) judge.NoteRefused("new", "too long");
+  EXPECT_THAT(judge.Offenders(), ElementsAre("old"));
+  judge.NoteRefused("new", "too long");
+  EXPECT_THAT(judge.Offenders(), ElementsAre("new", "old"));
+  judge.NoteCommit({});
+  EXPECT_THAT(judge.Offenders(), ElementsAre("old"));
 }
 
 }  // namespace
