@@ -381,7 +381,9 @@ void Swarm::Finish() {
   if (!cluster_.invariants().violation()) CheckEnd();
 }
 
-// A peer that has never lied, and was never disturbed, must not be recorded as an offender.
+// A peer that has never lied, and was never disturbed, must not be recorded as an offender. In mode
+// "streaming" a joiner keeps parameters of its own, and a stub's training converges: when the others
+// have arrived and their updates are almost zero, its own are long without a lie.
 void Swarm::CheckJudged() {
   if (!cluster_.invariants().history().Finite()) {
     cluster_.invariants().Violate(1, "the last state is not finite");
@@ -390,7 +392,8 @@ void Swarm::CheckJudged() {
     const auto machine = std::find_if(plan_.peers.begin(), plan_.peers.end(),
                                       [&](const auto& one) { return one.name == peer.peer; });
     const bool honest = plan_.faults.empty() && machine->habit == SimWorker::Habit::kNone &&
-                        machine->hostility == Hostility::kNone;
+                        machine->hostility == Hostility::kNone &&
+                        (plan_.mode != "streaming" || machine->joins_at == 0);
     if (!honest || (peer.refused == 0 && !IsLeftOut(OffenderRule(), peer.offences))) continue;
     cluster_.invariants().Violate(
         8, absl::StrCat(peer.peer, " never lied, and is named for its updates: ", peer.offence));

@@ -28,18 +28,21 @@ absl::Status EntryFault(uint64_t version, absl::string_view path, absl::string_v
   return absl::DataLossError(absl::StrCat(context, path, ": ", what));
 }
 
-LogReplay::LogReplay(Files& files, std::string dir, v1::Genesis genesis)
+LogReplay::LogReplay(Files& files, std::string dir, v1::Genesis genesis,
+                     StateMemory::Buffers buffers)
     : files_(files),
       dir_(std::move(dir)),
       genesis_(std::move(genesis)),
       fragments_(genesis_.spec(), genesis_.manifest()),
       theta_(genesis_.manifest().elements()),
-      memory_(genesis_, absl::MakeSpan(theta_)) {}
+      memory_(genesis_, absl::MakeSpan(theta_), std::move(buffers)) {}
 
 absl::StatusOr<std::unique_ptr<LogReplay>> LogReplay::Open(Files& files, const std::string& dir,
                                                            std::unique_ptr<SnapshotReader> base) {
   ASSIGN_OR_RETURN(v1::Genesis genesis, ReadGenesis(files, dir));
-  std::unique_ptr<LogReplay> replay(new LogReplay(files, dir, std::move(genesis)));
+  ASSIGN_OR_RETURN(StateMemory::Buffers buffers, StateMemory::MakeBuffers(genesis, ""));
+  std::unique_ptr<LogReplay> replay(
+      new LogReplay(files, dir, std::move(genesis), std::move(buffers)));
   RETURN_IF_ERROR(replay->TakeOver(*base));
   return replay;
 }

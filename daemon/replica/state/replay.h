@@ -60,7 +60,7 @@ class LogReplay {
   absl::StatusOr<ReplayedEntry> Next();
 
  private:
-  LogReplay(Files& files, std::string dir, v1::Genesis genesis);
+  LogReplay(Files& files, std::string dir, v1::Genesis genesis, StateMemory::Buffers buffers);
   absl::Status TakeOver(const SnapshotReader& base);
 
   Files& files_;

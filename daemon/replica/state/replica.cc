@@ -80,7 +80,8 @@ absl::Status RemoveUnlinkedSnapshots(Files& files, const std::string& dir, uint6
 struct Replica::State {
   class Opening;
 
-  State(Files& files_in, std::string dir_in, v1::Genesis genesis_in, absl::Span<float> theta);
+  State(Files& files_in, std::string dir_in, v1::Genesis genesis_in, absl::Span<float> theta,
+        StateMemory::Buffers buffers);
 
   // Constant after construction (log: after Create or Open).
   Files& files;
@@ -112,13 +113,13 @@ struct Replica::State {
 };
 
 Replica::State::State(Files& files_in, std::string dir_in, v1::Genesis genesis_in,
-                      absl::Span<float> theta)
+                      absl::Span<float> theta, StateMemory::Buffers buffers)
     : files(files_in),
       dir(std::move(dir_in)),
       genesis(std::move(genesis_in)),
       fragments(genesis.spec(), genesis.manifest()),
       codec(&PayloadCodec(genesis.spec().exchange())),
-      memory(genesis, theta),
+      memory(genesis, theta, std::move(buffers)),
       header_digest(GenesisDigest(genesis)) {}
 
 void Replica::State::Apply(const EntryStep& step, const v1::EntryHeader& next,
@@ -271,7 +272,8 @@ Replica::~Replica() = default;
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Files& files, const std::string& dir,
                                                          v1::Genesis genesis,
-                                                         absl::Span<float> theta) {
+                                                         absl::Span<float> theta,
+                                                         const std::string& buffer_folder) {
   if (files.Exists(GenesisPath(dir))) {
     return absl::FailedPreconditionError(absl::StrCat(dir, ": it holds a replica already"));
   }
@@ -283,7 +285,9 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Files& files, const std
   }
   RETURN_IF_ERROR(CheckFinite(genesis.manifest(), theta));
   RETURN_IF_ERROR(files.MakeDirectories(SnapshotsDirectory(dir)));
-  const StateMemory memory(genesis, theta);
+  ASSIGN_OR_RETURN(StateMemory::Buffers buffers,
+                   StateMemory::MakeBuffers(genesis, buffer_folder));
+  const StateMemory memory(genesis, theta, std::move(buffers));
   v1::SnapshotInfo info = memory.Describe();
   genesis.set_state_digest(info.state_digest());
   *info.mutable_genesis() = genesis;
@@ -292,18 +296,24 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Files& files, const std
   RETURN_IF_ERROR(files.SyncDirectory(dir));
   // The genesis comes last: where it stands, the replica is whole.
   RETURN_IF_ERROR(WriteMessageFile(files, GenesisPath(dir), genesis));
-  auto state = std::make_unique<State>(files, dir, std::move(genesis), theta);
+  ASSIGN_OR_RETURN(buffers, StateMemory::MakeBuffers(genesis, buffer_folder));
+  auto state =
+      std::make_unique<State>(files, dir, std::move(genesis), theta, std::move(buffers));
   ASSIGN_OR_RETURN(state->state_digest, DigestFromBytes(state->genesis.state_digest()));
   state->log = std::move(log);
   return std::unique_ptr<Replica>(new Replica(std::move(state)));
 }
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Open(Files& files, const std::string& dir,
-                                                       const PlaceTheta& place_theta) {
+                                                       const PlaceTheta& place_theta,
+                                                       const std::string& buffer_folder) {
   ASSIGN_OR_RETURN(v1::Genesis genesis, ReadGenesis(files, dir));
   ASSIGN_OR_RETURN(const absl::Span<float> theta, place_theta(genesis.manifest().elements()));
   CHECK(theta.size() == genesis.manifest().elements());
-  auto state = std::make_unique<State>(files, dir, std::move(genesis), theta);
+  ASSIGN_OR_RETURN(StateMemory::Buffers buffers,
+                   StateMemory::MakeBuffers(genesis, buffer_folder));
+  auto state =
+      std::make_unique<State>(files, dir, std::move(genesis), theta, std::move(buffers));
   RETURN_IF_ERROR(State::Opening(state.get()).Run());
   return std::unique_ptr<Replica>(new Replica(std::move(state)));
 }
@@ -322,6 +332,7 @@ absl::Span<const float> Replica::buffer(size_t index) const {
 }
 absl::Span<const float> Replica::control() const { return state_->memory.Control(); }
 std::optional<v1::Seal> Replica::seal() const { return state_->seal; }
+void Replica::Release() const { state_->memory.Release(); }
 std::optional<Digest> Replica::prepared_digest() const { return state_->prepared_digest; }
 
 Digest Replica::StateDigest() {

@@ -43,18 +43,22 @@ class Replica {
   using PlaceTheta = std::function<absl::StatusOr<absl::Span<float>>(uint64_t elements)>;
 
   // Makes a durable version 0 from `theta`, which the replica then uses as its theta, so that it
-  // must outlive the replica. Computes the state digest and sets it in the genesis. Fails with
-  // FAILED_PRECONDITION if `dir` already holds a replica.
+  // must outlive the replica. The outer rule's buffers lie in files in `buffer_folder`, or in memory
+  // if it is empty. Computes the state digest and sets it in the genesis. Fails with
+  // FAILED_PRECONDITION if `dir` already holds a replica, and with RESOURCE_EXHAUSTED if there is no
+  // room for the buffers.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Files& files, const std::string& dir,
                                                          v1::Genesis genesis,
-                                                         absl::Span<float> theta);
+                                                         absl::Span<float> theta,
+                                                         const std::string& buffer_folder = "");
 
   // Loads the newest valid snapshot and replays the log after it. Fails with NOT_FOUND if there is
   // no replica, and with DATA_LOSS if a file is damaged; the message names the file and the offset.
   // A torn record at the end of the log, which a crash in the middle of a write leaves, is cut off
   // and is not an error.
   static absl::StatusOr<std::unique_ptr<Replica>> Open(Files& files, const std::string& dir,
-                                                       const PlaceTheta& place_theta);
+                                                       const PlaceTheta& place_theta,
+                                                       const std::string& buffer_folder = "");
   ~Replica();
 
   const v1::Genesis& genesis() const;
@@ -70,6 +74,8 @@ class Replica {
   // The common control variate; empty if the run has none.
   absl::Span<const float> control() const;
   std::optional<v1::Seal> seal() const;
+  // Called when no buffer is used for a while (ValueMemory::Release).
+  void Release() const;
 
   // Hashes the whole state. The digest is cached until the version changes.
   Digest StateDigest();

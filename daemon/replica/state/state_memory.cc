@@ -95,11 +95,25 @@ absl::Status CheckPayload(const ChunkGrid& grid, const Codec& codec, const Share
   return absl::OkStatus();
 }
 
-StateMemory::StateMemory(const v1::Genesis& genesis, absl::Span<float> theta)
-    : theta_(theta),
-      names_(BufferNames(genesis)),
-      buffers_(names_.size(), std::vector<float>(theta.size(), 0.0f)) {
+absl::StatusOr<StateMemory::Buffers> StateMemory::MakeBuffers(const v1::Genesis& genesis,
+                                                              const std::string& folder) {
+  Buffers buffers;
+  for (size_t i = 0; i < BufferNames(genesis).size(); ++i) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ValueMemory> buffer,
+                     ValueMemory::Make(genesis.manifest().elements(), folder));
+    buffers.push_back(std::move(buffer));
+  }
+  return buffers;
+}
+
+StateMemory::StateMemory(const v1::Genesis& genesis, absl::Span<float> theta, Buffers buffers)
+    : theta_(theta), names_(BufferNames(genesis)), buffers_(std::move(buffers)) {
   CHECK(theta.size() == genesis.manifest().elements());
+  CHECK(buffers_.size() == names_.size());
+}
+
+void StateMemory::Release() const {
+  for (const std::unique_ptr<ValueMemory>& buffer : buffers_) buffer->Release();
 }
 
 absl::Status StateMemory::Load(const SnapshotReader& snapshot) {
@@ -109,7 +123,7 @@ absl::Status StateMemory::Load(const SnapshotReader& snapshot) {
     const bool last = buffer > 0 && static_cast<size_t>(buffer) == buffers_.size();
     if (last && Planted(PlantedBug::kJoinerSkipsBuffer)) break;
     const absl::Span<float> values =
-        buffer == 0 ? theta_ : absl::MakeSpan(buffers_[static_cast<size_t>(buffer) - 1]);
+        buffer == 0 ? theta_ : buffers_[static_cast<size_t>(buffer) - 1]->values();
     RETURN_IF_ERROR(snapshot.ReadBlock(
         block, BytesOf(values).subspan(map.InBuffer(block) * kBlockBytes, map.Bytes(block))));
   }
@@ -144,8 +158,8 @@ void StateMemory::StepPiece(const EntryStep& step, uint64_t first, absl::Span<co
                             absl::Span<float> difference) {
   const absl::Span<float> theta = theta_.subspan(first, mean.size());
   std::vector<absl::Span<float>> buffers;
-  for (std::vector<float>& buffer : buffers_) {
-    buffers.push_back(absl::MakeSpan(buffer).subspan(first, mean.size()));
+  for (const std::unique_ptr<ValueMemory>& buffer : buffers_) {
+    buffers.push_back(buffer->values().subspan(first, mean.size()));
   }
   if (difference.empty()) {
     step.StepRange(mean, theta, buffers);
@@ -172,12 +186,12 @@ void StateMemory::StepOthers(const EntryStep& step) {
 }
 
 absl::Span<const float> StateMemory::Buffer(int buffer) const {
-  return buffer == 0 ? theta_ : absl::MakeConstSpan(buffers_[static_cast<size_t>(buffer) - 1]);
+  return buffer == 0 ? theta_ : buffers_[static_cast<size_t>(buffer) - 1]->values();
 }
 
 absl::Span<const float> StateMemory::Control() const {
   if (names_.empty() || names_.back() != kControlBuffer) return {};
-  return absl::MakeConstSpan(buffers_.back());
+  return buffers_.back()->values();
 }
 
 v1::SnapshotInfo StateMemory::Describe() const {

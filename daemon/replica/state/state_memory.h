@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "atoll/v1/run.pb.h"
 #include "compression/base/bytes.h"
 #include "compression/codec.h"
+#include "daemon/env/value_memory.h"
 #include "daemon/replica/state/snapshot.h"
 #include "membership/history/digest.h"
 #include "membership/history/fragment.h"
@@ -68,8 +70,14 @@ size_t FirstNonFinite(absl::Span<const float> values);
 
 class StateMemory {
  public:
-  // Makes version 0 from the given theta, with all other buffers zero. The genesis must be sound.
-  StateMemory(const v1::Genesis& genesis, absl::Span<float> theta);
+  // The buffers of a state, except theta.
+  using Buffers = std::vector<std::unique_ptr<ValueMemory>>;
+  // Makes the run's buffers, all zero, in files in `folder`, or in memory if it is empty. Fails with
+  // RESOURCE_EXHAUSTED.
+  static absl::StatusOr<Buffers> MakeBuffers(const v1::Genesis& genesis, const std::string& folder);
+
+  // Makes version 0 from the given theta and the result of MakeBuffers. The genesis must be sound.
+  StateMemory(const v1::Genesis& genesis, absl::Span<float> theta, Buffers buffers);
 
   uint64_t version() const { return version_; }
   absl::Span<const float> theta() const { return theta_; }
@@ -97,6 +105,9 @@ class StateMemory {
   // The common control variate; empty if the run has none.
   absl::Span<const float> Control() const;
 
+  // Called when the buffers are not used for a while (ValueMemory::Release).
+  void Release() const;
+
  private:
   void StepPiece(const EntryStep& step, uint64_t first, absl::Span<const float> mean,
                  absl::Span<float> difference);
@@ -104,7 +115,7 @@ class StateMemory {
 
   const absl::Span<float> theta_;
   const std::vector<std::string> names_;  // The names of the buffers except theta.
-  std::vector<std::vector<float>> buffers_;
+  const Buffers buffers_;
   uint64_t version_ = 0;
 };
 
