@@ -19,7 +19,7 @@ namespace atolld {
 enum class FaultKind {
   // network
   kReset,       // the calls of a link break
-  kResetAfter,  // ... after a number of further bytes
+  kResetAfter,  // the calls of a link break after a number of further bytes
   kCut,         // a link is down: calls break, dials are refused
   kSplit,       // some peers (and perhaps the coordinator) are cut off from all others
   kOneWay,      // nothing arrives in one direction
@@ -30,48 +30,48 @@ enum class FaultKind {
   kThinPipe,    // a peer at 1 % bandwidth
   // process
   kKillPeer,
-  kKillAtWrite,  // at a certain change of its disk
+  kKillAtWrite,  // dies at a certain change of its disk
   kKillSeveral,  // one by one; they return in random order
-  kWipePeer,     // comes back with an empty disk
-  kPausePeer,    // as by SIGSTOP
+  kWipePeer,     // a peer comes back with an empty disk
+  kPausePeer,    // a peer is stopped as by SIGSTOP
   kKillCoordinator,
   kKillCoordinatorAtWrite,
   kPauseCoordinator,
   // storage
   kDiskFull,
   kDiskErrors,
-  kBitFlips,  // when reading
+  kBitFlips,  // bits flip when the disk is read
   kSlowSync,
-  kStoreFull,  // the coordinator's
+  kStoreFull,  // the coordinator's store has no space
   kStoreSlow,
   // clock
-  kWallClock,  // off by minutes, stepped backwards
-  kDrift,      // of the monotonic clock
+  kWallClock,  // the wall clock is off by minutes or is stepped backwards
+  kDrift,      // the monotonic clock drifts
   // worker
   kWorkerDies,
   kStraggler,
-  kBadUpdate,   // NaN or infinity
-  kHugeUpdate,  // 1e30
+  kBadUpdate,   // an update has NaN or infinity
+  kHugeUpdate,  // an update has values of 1e30
   // operator
-  kDrain,          // by a signal or by an order
-  kPauseRun,       // and resumed later
-  kEvict,          // and readmitted later
-  kStoreRestored,  // the coordinator's store, from a copy that is some versions older
+  kDrain,          // a peer drains, by a signal or by an order
+  kPauseRun,       // the run is paused and resumed later
+  kEvict,          // a peer is evicted and readmitted later
+  kStoreRestored,  // the coordinator's store is restored from a copy that is some versions older
   // memory
-  kMemoryFlip,  // a bit of theta
+  kMemoryFlip,  // a bit of theta flips
   // drawn separately
-  kWorkerHangs,    // at its next training or evaluation, until it is killed
+  kWorkerHangs,    // a worker hangs at its next training or evaluation, until it is killed
   kPairCut,        // packets between two peers vanish in both directions
   kHiddenAddress,  // what arrives at a peer's port vanishes; it can dial all others
   kSmallPackets,   // nothing large arrives between a peer and the others
-  // of several coordinators and their etcd
+  // faults of several coordinators and their etcd
   kKillStandby,
-  kEndLeader,         // it gives its lease back
-  kCutFromEtcd,       // a coordinator is cut off, or only the answers to it
-  kEtcdSlow,          // requests arrive late, even after they were given up
-  kEtcdLosesAnswers,  // of requests that took effect
-  kEtcdMember,        // one of three is down or hangs
-  kEtcdDown,          // it has no majority
+  kEndLeader,         // the leader gives its lease back
+  kCutFromEtcd,       // a coordinator is cut off from etcd, or only the answers to it are lost
+  kEtcdSlow,          // requests to etcd arrive late, even after they were given up
+  kEtcdLosesAnswers,  // etcd loses the answers of requests that took effect
+  kEtcdMember,        // one of etcd's three members is down or hangs
+  kEtcdDown,          // etcd has no majority
 };
 inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kEtcdDown) + 1;
 absl::string_view FaultName(FaultKind kind);
