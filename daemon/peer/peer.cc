@@ -510,6 +510,7 @@ void Peer::SetThreads(uint32_t threads) {
 }
 
 // Requests the rest after this round that FinishRound or a restart of the worker needs, if any.
+// FinishRound has precedence, because a pause also restarts the worker.
 void Peer::UpdateRest() {
   if (round_finished_) return runner_.Rest(round_finished_);
   if (restart_worker_) return runner_.Rest([this] { RestartWorker(); });

@@ -243,7 +243,7 @@ void VirtualParties::Add(const v1::Boundary& boundary, uint32_t party, const Par
 
 void VirtualParties::OnAdded(const std::shared_ptr<Round>& round) {
   summing_ = false;
-  if (round != round_) {  // it was replaced meanwhile, or dropped
+  if (round != round_) {  // the round was replaced or dropped meanwhile
     if (round_ != nullptr && !training_ && !round_->parties.empty()) TrainNext();
     return;
   }
