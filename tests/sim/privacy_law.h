@@ -25,7 +25,7 @@ class PrivacyLaw {
  public:
   struct Terms {
     double noise = 0;
-    double parties = 0;  // The parties of a full round, one for each peer.
+    double parties = 0;  // the number of parties in a full round, one for each peer
     double clip = 0;     // the clip of the first round; 0 means the run has no moving clip
     double quantile = 0.5;
     double delta = 0;  // for this delta each round counts in full, because peers learn which

@@ -19,7 +19,7 @@
 
 namespace atolld {
 
-// Two ends of a network on one loop.
+// Owns the two ends of a network, both on one loop.
 class TransportWorld {
  public:
   virtual ~TransportWorld() = default;
