@@ -108,8 +108,8 @@ std::string PinnedKeys::Contradiction(const v1::MaskRoster& roster) const {
     return absl::StrCat("peer ", keys.peer(),
                         " signs its mask keys with another key than its line in ", path_,
                         " has. If it was installed anew, remove that line and start this peer "
-                        "again; if not, somebody speaks in its place. With a third of the parties "
-                        "so, this peer takes part in no sum");
+                        "again; if not, somebody speaks in its place. If this is true of a third "
+                        "of the parties, this peer takes part in no sum");
   }
   return "";
 }
