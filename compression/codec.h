@@ -42,13 +42,13 @@ class Codec {
   virtual absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                         absl::Span<uint8_t> out) const = 0;
 
-  // Like Encode, but for a mean of decoded chunks. The form differs from that of an update only in
-  // topk, which keeps every index of a mean. Decode reads both forms.
+  // Encodes a mean of decoded chunks; otherwise like Encode. The form differs from that of an
+  // update only in topk, which keeps every index of a mean. Decode reads both forms.
   virtual absl::StatusOr<size_t> EncodeMean(absl::Span<const float> values,
                                             absl::Span<uint8_t> out) const;
 
-  // Like Encode, but rounds stochastically with `key`, which must be the result of ChunkKey()
-  // (scaled_kernels.h has the arithmetic). Fails with INVALID_ARGUMENT unless
+  // Does the same as Encode, but rounds stochastically with `key`, which must be the result of
+  // ChunkKey() (scaled_kernels.h has the arithmetic). Fails with INVALID_ARGUMENT unless
   // has_stochastic_rounding().
   virtual bool has_stochastic_rounding() const { return false; }
   virtual absl::StatusOr<size_t> EncodeStochastic(absl::Span<const float> values, uint64_t key,
@@ -62,8 +62,8 @@ class Codec {
   // the message says why, and `values` is then unspecified.
   virtual absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const = 0;
 
-  // Like Decode, but for more values than fit in the caches. It writes directly to memory where
-  // that saves time.
+  // Does the same as Decode, for more values than fit in the caches. It writes directly to memory
+  // where that saves time.
   virtual absl::Status DecodeToMemory(absl::Span<const uint8_t> bytes,
                                       absl::Span<float> values) const;
 
@@ -97,7 +97,7 @@ class Codec {
                                            size_t elements, absl::Span<uint8_t> out) const;
 };
 
-// How an encoder rounds: stochastically with `key`, or to nearest even.
+// The way in which an encoder rounds: stochastically with `key`, or to nearest even.
 struct Rounding {
   bool stochastic = false;
   uint64_t key = 0;

@@ -25,7 +25,8 @@ class EitherCodec final : public Codec {
   // and otherwise with `usual`. Both must outlive it.
   EitherCodec(const Codec& usual, const Codec& slow, bool encodes_slow);
 
-  // For example "int8|int4"; the name does not depend on the codec with which the object encodes.
+  // Returns for example "int8|int4"; the name does not depend on the codec with which the object
+  // encodes.
   absl::string_view name() const override { return name_; }
   size_t MaxEncodedBytes(size_t elements) const override;
   bool has_fixed_rate() const override { return false; }

@@ -1,9 +1,9 @@
 // The codecs that store values as plain little-endian floats: fp32, fp16 and bf16.
 //
-// fp32 is exact: the other codecs are compared with it, and it is the choice for audits. fp16 and
-// bf16 (the halves) take two bytes a value and round to nearest even; training with them loses
-// practically nothing. fp16 has 11 significant bits and a range from 6e-8 to 65504; bf16 has 8
-// significant bits and the whole range of fp32. A value beyond the largest finite half is sent as
+// fp32 is exact. The other codecs are compared with it, and it is the codec to choose for audits.
+// fp16 and bf16 (the halves) take two bytes a value and round to nearest even; training with them
+// loses practically nothing. fp16 has 11 significant bits and a range from 6e-8 to 65504; bf16 has
+// 8 significant bits and the whole range of fp32. A value beyond the largest finite half is sent as
 // that half, so a finite update stays finite. A decoder refuses a half that is NaN or infinite.
 #pragma once
 

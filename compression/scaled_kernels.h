@@ -6,10 +6,10 @@
 //
 //   int8: blocks of 256; codes from -127 to 127, a byte each
 //   int4: blocks of 64; codes from -7 to 7 in two's complement, two a byte. A block of t values has
-//         h = ceil(t / 2) bytes of codes: the low half of byte j is code j, the high half code
-//         j + h (of the last byte of an odd block: 0). So no bits cross a vector's lanes, and a
-//         byte's two codes are as independent as any two: a zstd frame's byte-wise entropy coder
-//         gets nearly all that a coder of single codes would.
+//         h = ceil(t / 2) bytes of codes. The low half of byte j is code j, and the high half is
+//         code j + h, or 0 in the last byte of an odd block. No bits therefore cross a vector's
+//         lanes. The two codes of a byte are also as independent as any two codes, so the byte-wise
+//         entropy coder of a zstd frame compresses nearly as well as a coder of single codes would.
 //
 // A block is encoded as follows. Every operation is rounded to fp32 on its own, ties to even;
 // `most` is the greatest code, 127 or 7:
@@ -80,9 +80,9 @@ inline constexpr size_t CodeBytes(ScaledForm form, size_t elements) {
 bool EncodeScaled(ScaledForm form, const float* values, size_t elements, const uint64_t* key,
                   uint8_t* scales, uint8_t* codes);
 
-// How values are written. kStreamed writes directly to memory, so that the memory to be overwritten
-// need not be read into the caches first. It only has an effect for int8 and for values at aligned
-// addresses.
+// The way in which values are written to memory. kStreamed writes directly to memory, so that the
+// memory to be overwritten need not be read into the caches first. It only has an effect for int8
+// and for values at aligned addresses.
 enum class ScaledStore { kCached, kStreamed };
 
 // Sets values[i] = code[i] * scale. Returns false, with `values` unspecified, if a code is -128

@@ -11,7 +11,7 @@
 //             unused half 0; or, where that is shorter, a bitmap: bit i % 8 of byte i / 8
 //     values  form 0: a codebook and codes of two bits, as one int2 block of that many values
 //             form 1: bf16 each, in the order of their places
-//   A block of which nothing is sent is only a header of 0.
+//   If nothing of a block is sent, the block is only a header of 0.
 //
 // An *update* has form 0 and the ceil(t / 64) values of largest magnitude; among equal magnitudes
 // it has the earlier ones. A block of 4096 values, which are 16384 bytes of fp32, becomes 130

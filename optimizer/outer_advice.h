@@ -1,9 +1,9 @@
 // Advice on the outer step: finds settings that are known to cost loss, and says how much they cost
 // and what to set instead.
 //
-// Two things are known: the table of outer rates (outer_rates.h), with which the rates of a run are
-// compared, and a few measured costs, each with its source. A run that has its default settings
-// gets no advice. Pure. May be called from any thread.
+// Two things are known: the table of outer rates (outer_rates.h), and the measured costs of a few
+// settings, each with its source. The rates of a run are compared with the table. A run that has
+// its default settings gets no advice. Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,11 @@ namespace atolld {
 
 // The settings of a run that the advice depends on.
 struct OuterSetting {
-  std::string rule;  // of the outer step; empty for a run that gets no advice on it
+  std::string rule;  // the rule of the outer step; if empty, the outer step gets no advice
   double learning_rate = 0;
   double momentum = 0;
-  // Peers or steps of 0 are unknown; the rates are then not compared with the table.
+  // If the number of peers or of steps is 0, it is unknown, and the rates are not compared with the
+  // table.
   OuterRatesQuery rates;
   std::string mode = "sync";   // "sync", "streaming", "eager", "delayed" or "async"
   bool gap_penalty = false;    // only with "delayed"
@@ -40,12 +41,12 @@ struct OuterAdvice {
 
 // Returns one piece of advice for each setting that is known to cost loss:
 //
-// - The rates of rule "nesterov" are far from those of the nearest row of the table. A mean update
-//   that stays the same moves the parameters by learning_rate / (1 - momentum) in the end. That
-//   gain is far if it is more than twice the row's; or less than half of it and below 1, so that a
-//   run learns less than by plain averaging.
-// - In modes "eager" and "delayed", the learning rate of rule "nesterov" is above the share of the
-//   row's that they bear (RateInMode).
+// - The rates of rule "nesterov" are far from those of the nearest row of the table. If the mean
+//   update stays the same, the parameters move by learning_rate / (1 - momentum) times it in the
+//   end. This gain is far if it is more than twice the row's gain. It is also far if it is less
+//   than half of the row's gain and below 1, so that the run learns less than by plain averaging.
+// - In modes "eager" and "delayed", the learning rate of rule "nesterov" is above RateInMode of the
+//   nearest row.
 // - Rule "nesterov" is used in mode "async", where runs of several peers diverge.
 // - In mode "streaming", the overlap is most of the steps between two exchanges of a fragment.
 std::vector<OuterAdvice> AdviseOuterStep(const OuterSetting& setting);

@@ -49,10 +49,10 @@ struct OuterRatesQuery {
 
 const OuterRates& NearestOuterRates(const OuterRatesQuery& query);
 
-// Returns the learning rate of a run in this mode whose row this is: the row's, except in "eager"
-// and "delayed", whose updates begin from a state that has moved when they count and bear less.
-// arXiv:2502.12996 takes 0.4 where others have 0.7; docs/experiments.md (modes.toml) has what more
-// of it costs.
+// Returns the learning rate of a run that uses this row in this mode. This is the row's rate,
+// except in the modes "eager" and "delayed", which need a lower rate because the state has moved
+// between the start of an update and its use. arXiv:2502.12996 uses 0.4 where other modes use 0.7;
+// docs/experiments.md (modes.toml) says how much loss a higher rate costs.
 double RateInMode(absl::string_view mode, const OuterRates& row);
 
 // Returns the learning rate, the momentum and their source, for example "0.7 / 0.9 (3 peers, 25

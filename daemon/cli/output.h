@@ -1,4 +1,4 @@
-// What a verb prints or writes as its answer: lines for people, or JSON for programs.
+// Prints or writes the answer of a verb: lines for people, or JSON for programs.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -2,7 +2,7 @@
 // part or have left, and the contributions of each.
 //
 // Contributions come from the signed headers (v1::Account), so they survive restarts and
-// departures. What a peer does at present comes from its heartbeats. Pure. May be called from any
+// departures. A peer's present activity comes from its heartbeats. Pure. May be called from any
 // thread.
 #pragma once
 

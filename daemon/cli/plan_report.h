@@ -88,7 +88,7 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question);
 // Returns the advice as objects with "what" and "changes", a list of keys and values.
 nlohmann::ordered_json OuterAdviceJson(const std::vector<OuterAdvice>& all);
 
-// Both also have the advice on the config's outer step, if there is any.
+// The next two functions also return the advice on the config's outer step, if there is any.
 nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                                 const std::vector<PlanCandidate>& candidates);
 std::vector<std::string> PlanText(const PlanQuestion& question,

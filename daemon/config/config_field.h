@@ -22,7 +22,7 @@ struct KeyCondition {
   std::vector<std::string> values = {};
 };
 
-// How the run's record holds the value of a key.
+// The way in which the run's record holds the value of a key.
 struct ConfigRecord {
   ConfigRecord(Recorded is)
       : how(is) {}  // NOLINT(google-explicit-constructor): the tables read better
@@ -46,7 +46,7 @@ inline ConfigRecord As(std::string field, KeyCondition when = {}) {
   return record;
 }
 
-// The same, but the field stays unset while the key has its default.
+// Does the same, but leaves the field unset while the key has its default.
 inline ConfigRecord UnlessDefault(std::string field, KeyCondition when = {}) {
   ConfigRecord record = As(std::move(field), std::move(when));
   record.unless_default = true;
@@ -74,20 +74,20 @@ struct ConfigField {
   std::string Name() const;  // such as "[inner] steps"
 };
 
-// A key that has no default, and the uses that require it.
+// Returns a key that has no default, and that these uses require.
 inline ConfigField NeededBy(std::vector<ConfigUse> uses, ConfigField field) {
   field.needed_by = std::move(uses);
   return field;
 }
 
-// A key whose default follows from other keys, as `rule` says.
+// Returns a key with a default that follows from other keys, as `rule` says.
 inline ConfigField Follows(std::string rule, ConfigField field) {
   field.follows = std::move(rule);
   return field;
 }
 
-// A key that has a meaning only while another key of its section has one of `values`. What it
-// records is recorded only then.
+// Returns a key that has a meaning only while another key of its section has one of `values`. The
+// run's record holds the key's value only then.
 inline ConfigField OnlyWith(KeyCondition condition, ConfigField field) {
   field.only_with = condition;
   field.record.when = std::move(condition);

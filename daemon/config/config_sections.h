@@ -148,7 +148,7 @@ struct PeerConfig {
     uint64_t keep_bytes = 0;       // limits log and snapshots, but two are kept; 0 means no limit
     uint64_t donate_bytes_per_second = uint64_t{64} << 20;  // to joiners; 1/8 during exchanges
     uint64_t up_rate = 0, down_rate = 0;  // bytes a second that its line carries; 0: unknown
-    std::string region = "";  // shared by peers near each other; if empty, a region of its own
+    std::string region = "";  // the same for peers near each other; if empty, the peer is alone
   } peer;
   MachineConfig machine;            // [machine]
   PartiesConfig parties;            // [parties]
@@ -184,10 +184,10 @@ struct CoordinatorConfig {
 // The limits of what another process may ask of this one. Whatever another process sends, it cannot
 // make this one hold or do more. A process within the limits is not affected.
 struct ConfigLimits {                 // [limits]
-  uint32_t calls_per_peer = 256;      // of a peer: open at a time, from one other peer
-  uint32_t sessions_per_minute = 60;  // of a coordinator: begun by one peer
-  uint32_t session_messages = 500;    // of a coordinator: read in a second, from one peer's Session
-  uint32_t enrolments = 50;  // of a coordinator: signed in a second, for all callers together
+  uint32_t calls_per_peer = 256;      // the most open calls that a peer takes from another
+  uint32_t sessions_per_minute = 60;  // the most that one peer may begin with a coordinator
+  uint32_t session_messages = 500;    // the most that a coordinator reads from a peer in a second
+  uint32_t enrolments = 50;           // the most that a coordinator signs in a second
 };
 
 // All parts, with the settings of every process. A file may hold any of them.
@@ -202,7 +202,7 @@ struct Config : RunConfig, PeerConfig, CoordinatorConfig {
     std::string format = "text";  // or "json": one object on each line
   } log;
   struct Http {                    // [http]
-    std::string listen = "auto";   // or "off"; auto: a coordinator listens on loopback
+    std::string listen = "auto";   // or "off"; with "auto", only coordinators listen, on loopback
     std::string certificate, key;  // PEM files; if empty, only loopback, without TLS
     std::string token_file;        // holds the token that readers show beyond loopback
   } http;

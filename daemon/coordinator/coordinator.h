@@ -42,9 +42,9 @@ class Coordinator {
   std::string run_id() const;  // call it after Start
   std::string Doing() const;   // such as "run books, version 12, training"; call it after Start
 
-  // Calls `task` once when the run has ended. First, the seal is durable. Then no live peer lacks
-  // the last state, and all peers have left or failure_timeout has passed. Finally, all watchers
-  // have received the end, or failure_timeout has passed again.
+  // Calls `task` once, when the run has ended: the seal is durable, no live peer lacks the last
+  // state, all peers have left or failure_timeout has passed, and after that all watchers have
+  // received the end or failure_timeout has passed again.
   void OnSealed(Task task);
 
   // Calls `task` once when the run has waited for a quarter of failure_timeout because other peers

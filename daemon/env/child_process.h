@@ -39,8 +39,8 @@ struct ExitStatus {
   std::string Predicate() const;
 };
 
-// The pause before a program that has ended is started again. It doubles from one end to the next
-// until Reset is called, because the program has proved to work. Used by one thread.
+// The pause before a program that has ended is started again. It doubles each time that the program
+// ends, until Reset is called because the program has proved to work. Used by one thread.
 class RestartPause {
  public:
   RestartPause(absl::Duration first, absl::Duration longest) : first_(first), longest_(longest) {}

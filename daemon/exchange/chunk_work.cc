@@ -54,8 +54,8 @@ struct Term {
   const Piece* piece;
   const Codec* codec;
   SharedBytes encoded;
-  float weight;  // of whom it stands for
-  float pull;    // what its values are multiplied by
+  float weight;  // the weight of its contributors
+  float pull;    // the factor of its values in the sum
 };
 
 // Encodes the mean's values; returns the bytes used.
@@ -99,7 +99,8 @@ absl::StatusOr<size_t> EncodeMeanOf(const std::vector<Term>& terms, const ChunkF
     pulls.push_back(term.pull);
   }
   ASSIGN_OR_RETURN(const float factor, MeanFactor(weights));
-  // Those of one codec in one pass, which is all of them but where relays' means are among them.
+  // The terms in the first term's codec are summed in one pass. Only if there are relays' means can
+  // other terms have another codec.
   const Codec& codec = *terms[0].codec;
   std::vector<WeightedChunk> together;
   for (const Term& term : terms) {
@@ -123,7 +124,7 @@ absl::StatusOr<size_t> EncodeMeanOf(const std::vector<Term>& terms, const ChunkF
   return EncodeValues(means, rounding, mean, out);
 }
 
-// Moves the terms that cannot be decoded to `refused`; false if there are none.
+// Moves the terms that cannot be decoded to `refused`. Returns false if there are no such terms.
 bool RefuseUndecodable(size_t elements, std::vector<Term>* terms, Reduced* reduced) {
   const size_t before = terms->size();
   for (auto term = terms->begin(); term != terms->end();) {
@@ -178,8 +179,8 @@ absl::StatusOr<size_t> EncodeWeighted(const ChunkForm& updates, const ChunkForm&
 }
 
 // Applies `terms.rule` to the pieces, which must be single contributors' chunks in ascending order.
-// Sets `mean` and the contributors whose chunks it was made of. Fails with FAILED_PRECONDITION if
-// the rule needs more pieces than are here.
+// Sets `mean` and the contributors to it. Fails with FAILED_PRECONDITION if there are fewer pieces
+// than the rule needs.
 absl::Status RobustPieces(const ChunkForm& updates, const MeanTerms& terms,
                           const std::vector<Piece>& pieces, absl::Span<float> mean,
                           Reduced* reduced) {

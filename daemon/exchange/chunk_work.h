@@ -67,9 +67,9 @@ struct Piece {
   std::optional<double> squared_norm = std::nullopt;
 };
 
-// Passes each piece's encoded bytes to `take`, in order, or INVALID_ARGUMENT if they do not fit or
-// do not have the piece's digest and norm. Partial means have the ChunkForm of means. A few pieces
-// are unpacked and hashed at the same time.
+// Passes each piece's encoded bytes to `take`, in order. If they do not fit or do not have the
+// piece's digest and norm, passes INVALID_ARGUMENT instead. Partial means have the ChunkForm of
+// means. A few pieces are unpacked and hashed at the same time.
 using TakeEncoded = absl::FunctionRef<void(const Piece&, absl::StatusOr<SharedBytes>)>;
 void ForEachEncoded(const ChunkForm& updates, const ChunkForm& means,
                     absl::Span<const Piece> pieces, size_t elements, TakeEncoded take);

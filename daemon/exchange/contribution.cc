@@ -187,7 +187,7 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
     return absl::InvalidArgumentError(
         absl::StrCat(values.size(), " values for a grid of ", grid.elements()));
   }
-  // One piece of memory for all, as long as the longest encoding.
+  // All chunks are in one piece of memory, which is as long as the longest encoding.
   FreshBytes memory(MaxPayloadBytes(grid, codec) - PayloadTableBytes(grid));
   std::vector<absl::Span<const uint8_t>> pieces;
   pieces.reserve(grid.chunks());
@@ -202,7 +202,7 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
         rounding.stochastic ? codec.EncodeStochastic(chunk, ChunkKey(rounding.key, c), out)
                             : codec.Encode(chunk, out);
     if (!size.ok()) return Annotate(size.status(), absl::StrCat("chunk ", c));
-    // While the bytes are in the cache.
+    // The norm is computed now, while the bytes are in the cache.
     const absl::StatusOr<double> norm = MeasureChunk(codec, out.first(*size), chunk.size());
     if (!norm.ok()) return Annotate(norm.status(), absl::StrCat("chunk ", c));
     norms.push_back({*norm, 0});

@@ -67,10 +67,11 @@ ContributorStream::~ContributorStream() {
 }
 
 void ContributorStream::Assign(const std::string& address, std::vector<Chunk> chunks) {
-  // A fresh Open says what is here; the other end takes a result that was passed over for received.
+  // A new call is needed, because its Open names the results that are here. The other end believes
+  // that a passed-over result was received.
   if (address != address_ || passed_over_) Drop();
   if (address != address_) refused_since_ = absl::InfiniteFuture();
-  refusal_told_ = false;  // what was told of the plan before counts no more
+  refusal_told_ = false;  // a refusal under the previous plan no longer counts
   address_ = address;
   chunks_ = std::move(chunks);
   if (address_.empty()) {
@@ -97,7 +98,7 @@ bool ContributorStream::Sent(const Chunk& chunk) const {
 }
 
 void ContributorStream::Offer(uint32_t chunk) {
-  if (call_ == nullptr) return;  // the next one begins with all that is there
+  if (call_ == nullptr) return;  // the next call begins with all chunks that are ready
   const auto place = std::lower_bound(
       chunks_.begin(), chunks_.end(), chunk,
       [](const Chunk& assigned, uint32_t wanted) { return assigned.chunk < wanted; });
@@ -139,7 +140,7 @@ void ContributorStream::Dial() {
   meter_.Restart(env_.executor.Now());
   dialled_at_ = env_.executor.Now();
   call_ = env_.transport.Dial(address_, kExchangeMethod, absl::InfiniteDuration());
-  // A call that was let go later than its callbacks must not be heard any more: hence the number.
+  // A dropped call may still run callbacks that were posted before. The number identifies them.
   Call::Events events;
   const size_t held = (kChunksAhead + 1) * form_.MaxWireBytes(settings_.grid.chunk_elements());
   events.takes_parts = held <= kMostPartsBytes;
@@ -176,9 +177,9 @@ void ContributorStream::RedialLater() {
   backoff_ = std::min(backoff_ * 2, kLastBackoff);
 }
 
-// Returns true if the chunk need not be sent any more, because its mean is here. (With the planted
-// bug, means of an older attempt count as well. The chunk must then still be sent, or the new
-// reducer would just wait for it and the bug could do no worse.)
+// Returns true if the chunk need not be sent any more, because its mean has arrived. (With the
+// planted bug, means of an older attempt count as well. The chunk must then still be sent, or the
+// new reducer would just wait for it and the bug could do no worse.)
 bool ContributorStream::Settled(const Chunk& chunk) const {
   return owner_.HasResult(chunk.chunk) && !Planted(PlantedBug::kAttemptNotChecked);
 }
@@ -288,7 +289,7 @@ void ContributorStream::OnResult(v1::ResultChunk result, ByteParts payload) {
   RedialLater();
 }
 
-// The pool verifies a few results at the same time, while the next one arrives.
+// Lets the pool verify a few results at the same time, while the next one arrives.
 void ContributorStream::Verify(v1::ResultChunk result, ByteParts payload) {
   const uint32_t elements = settings_.grid.Elements(result.chunk());
   auto mean = std::make_shared<absl::StatusOr<MeasuredChunk>>();
@@ -296,7 +297,7 @@ void ContributorStream::Verify(v1::ResultChunk result, ByteParts payload) {
       [mean, form = form_, elements, payload, place = owner_.ClaimPlace(result.chunk())] {
         *mean = form.Measured(payload, elements, place);
       },
-      // What it came as is for relays alone, which hand compressed results on.
+      // Only a relay needs the wire form of the result, because it passes compressed results on.
       guard_.Wrap([this, mean, number = calls_, result, wire = form_.zstd ? payload : ByteParts()] {
         if (number == calls_ && call_ != nullptr) OnVerified(result, *mean, wire);
       }));
@@ -315,7 +316,7 @@ void ContributorStream::OnVerified(const v1::ResultChunk& result,
   backoff_ = kFirstBackoff;
   refused_before_ = false;
   const bool reading_waited = verifying_-- == kChunksAhead;
-  // The plan may have moved on while the pool looked at it.
+  // The plan may have changed while the pool verified the result.
   const Owner::Fate fate = owner_.Judge(reducer_, result);
   if (fate == Owner::Fate::kPassedOver) passed_over_ = true;
   if (fate == Owner::Fate::kWanted) sink_.OnResult(result, *mean, wire);
@@ -328,8 +329,8 @@ void ContributorStream::Next() {
 
 void ContributorStream::OnClosed(absl::Status status) {
   Drop();
-  // The first INVALID_ARGUMENT is about a chunk of ours; the reducer still serves us its results. A
-  // second one is final.
+  // The first INVALID_ARGUMENT is about one of this peer's chunks; the reducer still gives this
+  // peer its results. A second one is final.
   const bool refused = IsRefusal(status) || (absl::IsInvalidArgument(status) && refused_before_);
   if (absl::IsInvalidArgument(status)) {
     refused_before_ = true;
@@ -358,9 +359,9 @@ void ContributorStream::NoteRefusedDial(const absl::Status& status) {
       status, absl::StrCat("it could not be dialled for ", absl::FormatDuration(refused_for))));
 }
 
-// Notices a dial without an answer, since a firewall that drops packets refuses nothing. This is
-// well before the silence of a stream would count, so that the shard moves while the exchange still
-// has time.
+// Notices a dial without an answer, because a firewall that drops packets sends no refusal. This
+// happens long before the silence of a stream would count, so that the shard moves while the
+// exchange still has time.
 void ContributorStream::NoteSilentDial() {
   const absl::Duration silent_for = env_.executor.Now() - dialled_at_;
   if (call_ == nullptr || connected_ || refusal_told_ || !Needed()) return;
@@ -439,8 +440,8 @@ void ContributorStreams::DropStale(const ExchangePlan& next) {
   }
 }
 
-// Returns the chunks by dialled peer: those of a shard that go to its target, and those that come
-// from its source.
+// Returns the chunks by dialled peer. A shard's chunks are listed for its target if they are sent
+// there, and for its source if their means come from there.
 std::map<ContributorStreams::StreamKey, std::vector<ContributorStream::Chunk>>
 ContributorStreams::Assignments() const {
   using Sends = ContributorStream::Sends;
@@ -461,7 +462,8 @@ ContributorStreams::Assignments() const {
       const bool relays = plan_.RelayNamed(shard, settings_.self) != nullptr;
       sends = relays ? Sends::kPartialMean : Sends::kOwnChunk;
     }
-    // They differ for a reducer that is in a relay's group, and where nothing is to be sent.
+    // Target and source differ if this peer is a reducer in a relay's group, or if it has nothing
+    // to send.
     if (!target.empty()) add(target, sends);
     if (!source.empty() && source != target) add(source, Sends::kNothing);
   }
@@ -470,7 +472,7 @@ ContributorStreams::Assignments() const {
 
 void ContributorStreams::Assign() {
   std::map<StreamKey, std::vector<ContributorStream::Chunk>> assigned = Assignments();
-  pumping_ = true;  // nobody sends by the plan before
+  pumping_ = true;  // no stream may send by the previous plan
   carriers_.assign(plan_.chunks(), {});
   for (auto it = streams_.begin(); it != streams_.end();) {
     if (assigned.count(it->first) != 0) {
@@ -555,8 +557,8 @@ void ContributorStreams::OnReach(const ContributorStream& stream) {
   PumpFree();
 }
 
-// Pumps all streams that are free. Each tells its own reach when it has sent, so one loop is enough
-// even if they free each other.
+// Pumps all streams that are free. Each stream reports its new reach after it has sent, so one loop
+// is enough even if streams free each other.
 void ContributorStreams::PumpFree() {
   if (std::exchange(pumping_, true)) return;
   const auto stalls = [this](uint64_t other) { return Stalls(other); };

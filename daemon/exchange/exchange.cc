@@ -37,22 +37,22 @@ constexpr size_t kMaxWaiting = 256;
 // The most of these by one caller: several times the largest number of lanes.
 constexpr size_t kMostCallsOfOne = 64;
 
-// (epoch, version): the order in which entries can follow each other.
+// (epoch, version). Entries can follow each other only in the order of these pairs.
 using Key = std::pair<uint64_t, uint64_t>;
 
 }  // namespace
 
 // Ties the parts of an exchange together: the plan, the averaging on this peer, the streams of both
-// roles, and the means, from which the outcome is made when they are all here.
+// roles, and the means, from which the outcome is made when all of them have arrived.
 //
-// Things are done in this order. A new plan (Adopt): means and partial means that it ends are
-// dropped; the Reducer takes the plan and gives out the chunks that are now complete; the streams
-// of contributors that must send again are closed; dialled streams get their assignments, accepted
-// ones their early frames and the means that are here; the owner is told which shards have become
-// whole. A mean (Store): the outcome takes it, the Reducer closes its chunk, the peers that wait
-// for it get it, the windows that it opens are used, and the owner is told. A contributor that lies
-// (Refuse): the owner is told, its chunks are left out, its streams are closed, and the chunks that
-// are then complete are averaged.
+// Each event is handled in the following order. A new plan (Adopt): the means and partial means
+// that it makes invalid are dropped; the Reducer takes the plan and gives out the chunks that are
+// now complete; the streams of contributors that must send again are closed; dialled streams get
+// their assignments, and accepted streams handle their early frames and get the means that have
+// arrived; the owner is told which shards have become complete. A mean (Store): the outcome takes
+// it, the Reducer closes its chunk, the peers that wait for it get it, the streams whose windows it
+// opens send more, and the owner is told. A contributor that lies (Refuse): the owner is told, its
+// chunks are left out, its streams are closed, and the chunks that are then complete are averaged.
 //
 // The owner is told of everything by posted tasks, so it may destroy the exchange from any of its
 // callbacks.
@@ -68,11 +68,11 @@ struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
   void Fail(absl::Status why);
   ExchangeFigures Figures() const;
 
-  // From whom this peer dials.
+  // Called by the streams that this peer has dialled.
   void OnResult(const v1::ResultChunk& result, MeasuredChunk mean, const ByteParts& wire) override;
   void OnUnreachable(const std::string& peer, absl::Status why) override;
 
-  // From those that dial it.
+  // The next functions are called for streams that other peers have dialled.
   void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call, absl::Time opened);
   absl::StatusOr<ReducerStream::Sink::Fate> OnContribution(const ReducerStream& stream,
                                                            const v1::ContributionChunk& chunk,
@@ -81,14 +81,15 @@ struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
                                                      const std::string& leaves) override;
   void Refuse(uint32_t contributor, uint32_t chunk, const absl::Status& why);
 
-  // What is averaged here. A mean, wherever it was made, is stored and goes on to whom it is due.
+  // The averaging on this peer. Every mean, wherever it was made, is stored and sent to the peers
+  // that need it.
   void FeedOwnChunks(std::vector<Reducer::Work>* ready);
   void StartWork(std::vector<Reducer::Work> ready);
   void OnReduced(const Reducer::Work& work, const absl::Status& status, Reduced reduced);
   void KeepInputs(const Reducer::Work& work, const Reduced& reduced);
   void Store(uint32_t chunk, ChunkMean mean);
 
-  // For others to recompute, and as one who recomputes.
+  // The two sides of an audit: giving out inputs, and recomputing means of other peers.
   absl::StatusOr<std::vector<Frame>> Inputs(const v1::InputsRequest& request) const;
   void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> tell);
 
@@ -107,9 +108,9 @@ struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
   OutcomeBuild outcome;
   PieceIntake intake;
   Reducer reducer;
-  ChunkReduction reduction;  // the same under all revisions that name everybody and its weight
+  ChunkReduction reduction;  // the same under all revisions that are not brief
   uint64_t averaged = 0;
-  bool keeps_inputs = false;  // the plan has committed to an audit
+  bool keeps_inputs = false;  // true if the plan has committed to an audit
   KeptInputs kept;
   ContributorStreams up;
   ReducerStreams down;
@@ -153,7 +154,8 @@ void Exchange::State::Begin(const v1::Plan& first) {
   Adopt(*std::move(made));
 }
 
-// A peer that averages the chunks of others must know what they have signed.
+// Fails if the plan is brief although this peer must serve: a peer that averages chunks of others
+// must know the roots that they have signed.
 absl::Status Exchange::State::CheckKnown(const ExchangePlan& told) const {
   if (!told.brief() || told.servers().count(settings.self) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("round ", told.version(), ": plan of revision ",
@@ -179,7 +181,7 @@ void Exchange::State::Update(const v1::Plan& next) {
 }
 
 void Exchange::State::Adopt(ExchangePlan next) {
-  // What belongs to an attempt that is over, or to a relay that is none any more.
+  // Drops the means of attempts that have ended.
   down.DropMeans(outcome.Adopt(next));
   for (uint32_t c = 0; c < next.chunks() && started; ++c) {
     if (plan.ShardOf(c).attempt != next.ShardOf(c).attempt) kept.Drop(c);
@@ -233,7 +235,7 @@ ExchangeFigures Exchange::State::Figures() const {
 void Exchange::State::OnResult(const v1::ResultChunk& result, MeasuredChunk mean,
                                const ByteParts& wire) {
   const uint32_t chunk = result.chunk();
-  // A relay hands on what it got.
+  // A relay passes the result on in the form in which it arrived.
   const bool relays = plan.RelayNamed(plan.ShardOf(chunk), settings.self) != nullptr;
   if (settings.upper_zstd && relays) down.KeepWire(chunk, wire.Copy());
   ChunkMean known;
@@ -262,7 +264,7 @@ void Exchange::State::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call>
 
 absl::StatusOr<ReducerStream::Sink::Fate> Exchange::State::OnLeaves(const ReducerStream& stream,
                                                                     const std::string& leaves) {
-  // It has heard of a later plan, by which this peer serves: whose leaves they are is told there.
+  // The sender follows a later plan, under which this peer serves. Only that plan names the sender.
   if (plan.brief()) return Fate::kEarly;
   const std::optional<uint32_t> sender = plan.IndexOf(stream.contributor());
   if (!sender.has_value()) {
@@ -379,7 +381,7 @@ void Exchange::State::OnReduced(const Reducer::Work& work, const absl::Status& s
   for (const auto& [contributor, why] : reduced.refused) {
     Refuse(contributor, work.chunk, Annotate(why, absl::StrCat("chunk ", work.chunk)));
   }
-  // A relay may have the result already: the reducer did not wait for its partial mean.
+  // A relay may already have the result, if the reducer did not wait for its partial mean.
   if (!reducer.Current(work) || outcome.Has(work.chunk)) return;
   if (!status.ok()) return Fail(Annotate(status, absl::StrCat("chunk ", work.chunk)));
   KeepInputs(work, reduced);
@@ -422,7 +424,7 @@ absl::StatusOr<std::vector<Frame>> Exchange::State::Inputs(const v1::InputsReque
       request.epoch() != epoch) {
     return absl::FailedPreconditionError(absl::StrCat("this peer is in round ", version));
   }
-  // No stream brings this peer's own.
+  // The leaves of this peer's own contribution come from no stream.
   return kept.Answer(request, plan, form, [this](uint32_t contributor) {
     const PieceIntake::Leaves* const leaves = intake.LeavesOf(contributor);
     if (leaves != nullptr) return KeptInputs::Proof{leaves->bytes, &leaves->pages};
@@ -476,7 +478,7 @@ ExchangeFigures Exchange::figures() const { return state_->Figures(); }
 struct ExchangeServer::State {
   struct Waiting {
     std::unique_ptr<Call> call;
-    std::string caller;  // empty: plain text
+    std::string caller;  // empty if the connection is plain text
     bool opened = false;
     v1::ExchangeOpen open;
     absl::Time opened_at;
@@ -500,7 +502,7 @@ struct ExchangeServer::State {
   const absl::Duration failure_timeout;
 
   Exchange* current = nullptr;
-  Key newest = {0, 0};  // of all that were current
+  Key newest = {0, 0};  // the newest key of all exchanges that were current
   uint64_t accepted = 0;
   std::map<uint64_t, Waiting> waiting;  // in the order of arrival
   Refusals refusals;
@@ -521,7 +523,7 @@ void ExchangeServer::State::Accept(std::unique_ptr<Call> call) {
   Call::Events events;
   events.on_frame = guard.Wrap([this, number](Frame frame) { OnOpen(number, frame); });
   events.on_closed = guard.Wrap([this, number](absl::Status) {
-    // Not from inside the call's own callback.
+    // The call must not be destroyed inside its own callback.
     env.executor.Post(guard.Wrap([this, number] { waiting.erase(number); }));
   });
   raw->Start(std::move(events));

@@ -13,7 +13,7 @@
 namespace atolld {
 namespace {
 
-constexpr uint32_t kMostContributorsInAll = 65536;  // as a header may name
+constexpr uint32_t kMostContributorsInAll = 65536;  // the most that a header may name
 
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
@@ -110,7 +110,9 @@ void ExchangePlan::Complete(const ExchangePlan& whole) {
 }
 
 bool ExchangePlan::Contributor::IsSame(const Contributor& other) const {
-  if (peer.empty() || other.peer.empty()) return true;  // a brief plan does not name it
+  if (peer.empty() || other.peer.empty())
+    return true;  // a brief plan does not name this
+                  // contributor
   const bool known = !in_brief && !other.in_brief;
   return other.peer == peer && other.weight == weight && other.scale == scale &&
          other.root_mark == root_mark &&
@@ -180,7 +182,7 @@ absl::Status ExchangePlan::AddShard(const v1::Shard& shard, const ChunkGrid& gri
     has_relays_ = has_relays_ || !made.relays.empty();
     for (const Relay& relay : made.relays) servers_.insert(contributors_[relay.contributor].peer);
   }
-  // A contributor's own address goes before the shard's.
+  // A contributor's own address has precedence over the shard's.
   std::string& address = addresses_[made.reducer];
   if (address.empty()) address = shard.address();
   shards_.push_back(std::move(made));

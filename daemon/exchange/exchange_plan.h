@@ -84,7 +84,7 @@ class ExchangePlan {
   // Copies from `whole` the facts about contributors that this plan lacks. `whole` must be the same
   // plan except for its revision.
   void Complete(const ExchangePlan& whole);
-  // In roster order.
+  // The contributors, in roster order.
   const std::vector<Contributor>& contributors() const { return contributors_; }
   const std::vector<Shard>& shards() const { return shards_; }
   // The reducers, relays and holders of all shards that have chunks.

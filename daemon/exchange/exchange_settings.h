@@ -35,8 +35,8 @@ struct ExchangeSettings {
   // `seed`.
   bool stochastic = false;
   uint64_t seed = 0;  // The seed of the run.
-  // How updates are combined; nullopt means the weighted mean. `centre` is set for a rule that has
-  // a centre.
+  // The rule that combines updates; nullopt means the weighted mean. `centre` is set for a rule
+  // that has a centre.
   std::optional<AggregationRule> rule = std::nullopt;
   std::shared_ptr<const Centre> centre = nullptr;
   uint32_t lanes = 1;  // The number of streams to each dialled peer, from 1 to Lane::kMost.

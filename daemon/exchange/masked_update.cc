@@ -23,7 +23,7 @@ SharedBytes Packed(const RingForm& ring, absl::Span<const uint32_t> codes) {
 
 absl::Span<const int16_t> StepsOfChunk(const ChunkGrid& grid, const RingSteps& steps,
                                        uint32_t chunk) {
-  // A chunk's length is a multiple of a block's, but for the last one's.
+  // The length of every chunk except the last is a multiple of a block's length.
   const uint64_t first = grid.Offset(chunk) / kRingBlockElements;
   const uint64_t blocks = (grid.Elements(chunk) + kRingBlockElements - 1) / kRingBlockElements;
   return absl::MakeConstSpan(steps).subspan(first, blocks);

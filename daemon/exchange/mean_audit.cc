@@ -16,9 +16,9 @@ namespace atolld {
 namespace {
 
 constexpr size_t kMostAnswers = 8;
-// An auditor makes one call after the other; an older call of it may not have ended here yet.
+// An auditor makes one call after the other, but its previous call may not have ended here yet.
 constexpr int kMostQuestionsOfOne = 2;
-// The most chunks in a request, so that it fits its message whatever the size of the grid.
+// The most chunks in a request, so that it fits in a message for any size of the grid.
 constexpr size_t kMostChunksAsked = 65536;
 
 // A call that has no request, or does not read its answer, is ended after this time.
@@ -169,7 +169,7 @@ void InputsServer::Accept(std::unique_ptr<Call> call) {
   Call::Events events;
   events.on_frame = guard_.Wrap([this, number](const Frame& frame) { OnRequest(number, frame); });
   events.on_writable = guard_.Wrap([this, number] { Pump(number); });
-  // Later: a call is not destroyed from inside its own callback.
+  // The call is destroyed later, because it must not be destroyed inside its own callback.
   events.on_closed = guard_.Wrap([this, number](const absl::Status&) {
     executor_.Post(guard_.Wrap([this, number] { answers_.erase(number); }));
   });
@@ -237,7 +237,7 @@ void Auditor::Take(const v1::Audit& order, std::map<uint32_t, ChunkMean> means) 
   const std::vector<uint32_t> chunks(order.chunks().begin(), order.chunks().end());
   env_.executor.RunAfter(absl::Milliseconds(static_cast<int64_t>(order.deadline_milliseconds())),
                          guard_.Wrap([this, chunks] { OnDeadline(chunks); }));
-  // From the loop: the owner has not got this yet.
+  // This is posted, because the caller does not expect verdicts inside this call.
   env_.executor.Post(guard_.Wrap([this, known] {
     if (!known.empty()) Tell(known);
     JudgeWhatIsWhole();
@@ -332,7 +332,7 @@ absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
     digest = leaf->digest;
   }
   Given& given = questions_.at(part.chunk()).inputs.at(fetch.server);
-  if (given.whole) return absl::OkStatus();  // judged without it
+  if (given.whole) return absl::OkStatus();  // the chunk was judged without this answer
   if (given.pieces.size() >= contributors) return absl::InvalidArgumentError("too many inputs");
   Piece piece{*sender, partial ? part.members() : SingleBit(contributors, *sender),
               partial, frame.payload.Joined(),
@@ -457,7 +457,7 @@ void Auditor::Tell(const std::vector<v1::ChunkVerdict>& verdicts) {
   report.set_epoch(basis_->plan.epoch());
   report.set_revision(basis_->plan.revision());
   for (const v1::ChunkVerdict& verdict : verdicts) *report.add_verdicts() = verdict;
-  const auto tell = tell_;  // it may destroy this
+  const auto tell = tell_;  // a copy, because the call may destroy this object
   for (v1::AuditReport& page : InPages(report)) tell(std::move(page));
 }
 

@@ -22,7 +22,8 @@ void MeanTable::Adopt(const ExchangePlan& plan, std::vector<uint32_t>* dropped) 
   for (uint32_t c = 0; c < plan.chunks(); ++c) {
     const uint32_t attempt = plan.ShardOf(c).attempt;
     if (Has(c) && means_[c].attempt != attempt) {
-      // Contributions are the same bytes under every attempt; it is the means that must not mix.
+      // A contribution has the same bytes under every attempt, but means of different attempts must
+      // not be mixed.
       if (Planted(PlantedBug::kAttemptNotChecked)) {
         means_[c].attempt = attempt;
         continue;
@@ -64,7 +65,7 @@ std::vector<MeanTable::ShardAttempt> MeanTable::TakeWholeShards() {
 void MeanTable::LeanOn(const SharedBytes& payload) {
   size_t total = 0;
   for (const ChunkMean& mean : means_) total += mean.encoded.size();
-  // The chunks' bytes lie together at the payload's end, in grid order.
+  // The chunks' bytes are at the payload's end, in grid order without gaps.
   size_t offset = payload.size() - total;
   for (uint32_t c = 0; c < means_.size(); ++c) {
     const size_t bytes = means_[c].encoded.size();
@@ -117,13 +118,13 @@ struct PayloadBuild::Work {
   }
 
   const uint64_t table_bytes;
-  const uint64_t chunk_bytes;  // of each but the last
+  const uint64_t chunk_bytes;  // the bytes of each chunk except the last
   FreshBytes bytes;
   const uint64_t size;
   std::vector<bool> claimed;  // by chunk
   uint64_t chunks_missing;
-  std::vector<uint64_t> missing;  // bytes, by block
-  std::vector<uint64_t> whole;    // blocks that nothing is missing of, to be hashed
+  std::vector<uint64_t> missing;  // by block: the bytes that are missing
+  std::vector<uint64_t> whole;    // the blocks that are complete and must be hashed
   std::vector<Digest> leaves;     // by block
 };
 
@@ -153,8 +154,8 @@ void PayloadBuild::Work::Cover(uint64_t begin, uint64_t end) {
   }
 }
 
-// Hashing two blocks takes hardly longer than hashing one: while more are to come, an odd block
-// waits for the next.
+// Hashing two blocks takes hardly longer than hashing one: while more blocks are expected, an odd
+// block waits for the next one.
 std::vector<uint64_t> PayloadBuild::Work::TakeWhole() {
   if (chunks_missing == 0 || whole.size() % 2 == 0) return std::exchange(whole, {});
   const uint64_t odd = whole.back();
@@ -197,7 +198,8 @@ void PayloadBuild::GiveUp() {
   if (done_) executor_.Post(guard_.Wrap([this] { Advance(); }));
 }
 
-// Runs one job at a time: blocks that become whole meanwhile are hashed together by the next job.
+// Runs one job at a time. Blocks that become complete meanwhile are hashed together by the next
+// job.
 void PayloadBuild::Advance() {
   if (hashing_) return;
   std::vector<uint64_t> blocks;
@@ -261,7 +263,7 @@ void OutcomeBuild::TellShardsHeld() {
   executor_.Post(guard_.Wrap([this] {
     telling_held_ = false;
     std::vector<MeanTable::ShardAttempt> shards = table_.TakeWholeShards();
-    const auto tell = events_.on_shards_held;  // it may destroy this
+    const auto tell = events_.on_shards_held;  // a copy, because the call may destroy this object
     if (tell && !stopped_ && !shards.empty()) tell(std::move(shards));
   }));
 }
@@ -295,14 +297,16 @@ void OutcomeBuild::TellOutcome() {
     if (stopped_ || revision != table_.plan().revision()) return;
     ExchangeOutcome told = *outcome_;
     told.revision = revision;
-    told.records = Records(table_.plan(), table_.means());  // an empty shard may have changed hands
-    const auto tell = events_.on_complete;                  // it may destroy this
+    told.records = Records(table_.plan(), table_.means());  // an empty shard may have got another
+                                                            // reducer
+    const auto tell = events_.on_complete;                  // a copy, because the call may destroy
+                                                            // this object
     if (tell) tell(std::move(told));
   }));
 }
 
 void OutcomeBuild::OnAssembled(uint64_t changes, ExchangeOutcome made) {
-  // No payload: the build has ended meanwhile.
+  // An empty payload means that the build has ended meanwhile.
   if (changes == table_.changes() && !made.payload.empty()) {
     outcome_ = std::move(made);
     outcome_->squared_mean = SquaredMean(table_.means());

@@ -77,7 +77,7 @@ bool Reducer::SendsHere(const ExchangePlan::Shard& shard, uint32_t contributor) 
 bool Reducer::Expected(const ExchangePlan::Shard& shard, uint32_t sender, bool partial) const {
   if (!SendsHere(shard, sender)) return false;
   const std::string& peer = plan_.contributors()[sender].peer;
-  // A relay's own chunk is one of its group's: it comes to itself alone.
+  // A relay sends its own chunk only to itself, as one of its group's chunks.
   return partial == (peer != self_ && plan_.RelayNamed(shard, peer) != nullptr);
 }
 
@@ -133,8 +133,9 @@ void Reducer::Update(const ExchangePlan& plan, std::vector<Work>* ready,
   }
 }
 
-// Under the same attempt this peer may become the shard's relay again; contributors that have sent
-// to it by then believe that they have done their part.
+// Drops the pieces of a chunk that this peer no longer averages. If this peer becomes the shard's
+// relay again under the same attempt, contributors that have already sent to it would not send
+// again, so they are noted.
 void Reducer::LetGo(uint32_t chunk) {
   Chunk& state = chunks_[chunk];
   DropPieces(&state);
@@ -147,8 +148,8 @@ void Reducer::LetGo(uint32_t chunk) {
   }
 }
 
-// Drops pieces that now have another route, since they will come that way. Pieces of a lost
-// contributor are kept, since no others will come.
+// Drops pieces that now have another route, because they will arrive on that route. Pieces of a
+// lost contributor are kept, because it sends no others.
 void Reducer::DropMisplaced(uint32_t chunk) {
   const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
   std::multimap<uint32_t, Piece>& pieces = chunks_[chunk].pieces;
@@ -207,7 +208,8 @@ Reducer::Verdict Reducer::Insert(Chunk* state, uint32_t shard, Piece piece) {
                                       : BitAt(state->covered, piece.sender);
   auto lowest = static_cast<uint32_t>(piece.partial ? LowestBit(piece.contributors) : piece.sender);
   if (overlaps) {
-    // Pieces that are here have no contributor in common, so one alone may have this lowest one.
+    // The kept pieces have no contributor in common, so at most one of them has this lowest
+    // contributor.
     const auto held = state->pieces.find(lowest);
     if (held != state->pieces.end() && held->second.contributors == piece.contributors) {
       if (!Planted(PlantedBug::kContributorCountedTwice)) return Verdict::kDuplicate;
@@ -234,7 +236,8 @@ void Reducer::Refuse(uint32_t contributor, std::vector<Work>* ready) {
     Chunk& state = chunks_[c];
     if (state.role == Role::kNone || state.given_out) continue;
     AwaitNoMore(contributor, &state);
-    // Nor anybody whose chunk it was to bring.
+    // If a refused relay would have brought the chunks of its members, these are not awaited
+    // either.
     const ExchangePlan::Relay* const relay = plan_.RelayOf(plan_.ShardOf(c), contributor);
     const bool relays = relay != nullptr && relay->contributor == contributor;
     if (relays && state.role == Role::kReducer) AwaitNoMore(relay->members, &state);
@@ -259,8 +262,8 @@ bool Reducer::Awaited(const Chunk& state, const ExchangePlan::Shard& shard,
   return state.heard.count(relay->contributor) == 0 && !refused(relay->contributor);
 }
 
-// Computes which contributors are in a piece and which are awaited under the present plan; later
-// pieces and refusals only remove some.
+// Computes which contributors are in a piece and which are awaited under the present plan; Later
+// pieces and refusals only remove contributors from the awaited ones.
 void Reducer::CountAwaited(uint32_t chunk) {
   Chunk& state = chunks_[chunk];
   if (state.role == Role::kNone || state.given_out) return;

@@ -152,7 +152,7 @@ void ReducerStream::Gone() {
 void ReducerStream::Tick() {
   const absl::Time now = env_.executor.Now();
   meter_.Update(*call_, now);
-  // Before its first byte a stream has nothing to send, so it has not stood still either.
+  // If no byte waits, the stream has nothing to send, so it has not stalled.
   const bool waits = call_->unsent_bytes() > 0;
   if (waits && now - meter_.moved() >= settings_.failure_timeout) {
     env_.log.Warning(absl::StrCat("stream of ", contributor_, " has not moved for ",
@@ -204,8 +204,8 @@ void ReducerStreams::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> 
   *first.mutable_open() = open;
   CountArrival(settings_.traffic, first.ByteSizeLong());
   if (settings_.arrivals != nullptr) settings_.arrivals->NoteOpen(open.contributor(), opened);
-  // A second stream of a peer takes the place of the first: it has redialled before the break was
-  // seen here.
+  // A second stream of a peer replaces the first: the peer has dialled again before this end
+  // noticed the break.
   std::unique_ptr<ReducerStream>& stream = streams_[{open.contributor(), lane}];
   stream = std::make_unique<ReducerStream>(env_, settings_, open.contributor(), lane,
                                            std::move(call), *this, sink_);
@@ -269,8 +269,8 @@ uint64_t ReducerStreams::held_bytes() const {
   return bytes;
 }
 
-// Fails with FAILED_PRECONDITION if this peer is to hold a shard but lacks a mean of it that the
-// other peer lacks as well, or, without an Open, that any peer may lack.
+// Fails with FAILED_PRECONDITION if this peer must hold a shard but lacks a mean of it. With an
+// Open, only means that the other peer lacks as well count.
 absl::Status ReducerStreams::CheckHolding(const v1::ExchangeOpen* open) const {
   const bool told =
       open != nullptr && open->received_attempts_size() == static_cast<int>(plan_.shards().size());
@@ -319,7 +319,7 @@ ReducerStream::Owner::Delivery ReducerStreams::PrepareResult(const ReducerStream
   return Delivery::kLater;
 }
 
-// Makes a mean's form of the wire. Only a holder needs it: a peer that averaged or relayed a chunk
+// Makes the wire form of a mean. Only a holder needs it: a peer that averaged or relayed a chunk
 // already has that form.
 void ReducerStreams::Compress(uint32_t chunk) {
   if (!compressing_.insert(chunk).second) return;

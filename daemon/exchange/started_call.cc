@@ -16,13 +16,14 @@ StartedCall::StartedCall(Executor& executor, std::unique_ptr<Call> inner)
 void StartedCall::Start(Events events) {
   events_ = std::make_shared<const Events>(std::move(events));
   if (started_) {
-    // Who comes after the end still hears of it, but not from inside its own call.
+    // An owner that starts the call after its end is still told of the end, but not inside this
+    // call.
     if (closed_) executor_.Post(guard_.Wrap([this, told = events_] { TellClosed(told); }));
     return;
   }
   started_ = true;
-  // Each takes its share of the events first: they may be replaced, or this destroyed, while they
-  // run.
+  // Each callback first copies the pointer to the events, because while it runs the events may be
+  // replaced or this object destroyed.
   Events relay;
   relay.on_frame = guard_.Wrap([this](Frame frame) {
     const auto heard = events_;

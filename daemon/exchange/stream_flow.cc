@@ -8,12 +8,12 @@ namespace {
 // Enough to show the rate of a path on which means come in bursts.
 constexpr size_t kRates = 16;
 
-constexpr double kOfTheWay = 1.2;  // of what it holds
+constexpr double kOfTheWay = 1.2;  // of the bytes that the path holds
 
-// This part of the floor is enough once the path has been measured.
-constexpr size_t kOfTheFloor = 2;  // a half
+// Once the path has been measured, the floor is divided by this.
+constexpr size_t kOfTheFloor = 2;
 
-constexpr int kPatience = 4;  // latencies
+constexpr int kPatience = 4;  // in latencies
 
 }  // namespace
 
@@ -124,8 +124,8 @@ bool StreamPace::MayGo(Stream stream, double share, Stalls stalls) {
   return false;
 }
 
-// Of the streams that wait, the one with the least share goes first. Only a stream that holds it
-// up, by a reach below that share, may go before it, since no stream holds up itself.
+// The waiting stream with the least share is released first. Only a stream that blocks it, with a
+// reach below that share, may be released before it, because no stream blocks itself.
 std::optional<StreamPace::Stream> StreamPace::TakeFree(Stalls stalls) {
   if (by_share_.empty()) return std::nullopt;
   std::optional<Stream> free;

@@ -47,7 +47,7 @@ void WakeCalls::Accept(std::unique_ptr<Call> call) {
 Call& WakeCalls::Hold(std::unique_ptr<Call> call, bool answers, Heard heard) {
   const uint64_t number = ++made_;
   Call& held = *(calls_[number] = std::move(call));
-  // The first word counts: what came back, why the call broke, or that time is up.
+  // Only the first result counts: the bytes came back, the call broke, or the time is up.
   const auto tell = [told = std::make_shared<bool>(false),
                      heard = std::move(heard)](const absl::Status& status) {
     if (!std::exchange(*told, true) && heard) heard(status);
@@ -62,7 +62,7 @@ Call& WakeCalls::Hold(std::unique_ptr<Call> call, bool answers, Heard heard) {
     if (answers) awake.Write(Padding(frame.payload.size()));
     awake.Finish(absl::OkStatus());
   });
-  // Later: a call is not destroyed from inside its own callback.
+  // The call is destroyed later, because it must not be destroyed inside its own callback.
   events.on_closed = guard_.Wrap([this, let_go, tell](const absl::Status& status) {
     tell(status.ok() ? absl::UnavailableError("the call ended without an answer") : status);
     env_.executor.Post(guard_.Wrap(let_go));

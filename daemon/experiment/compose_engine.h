@@ -6,9 +6,9 @@
 //
 // A container that fails is started again ten times (compose_template.h), so a container that is
 // down with an error will not be started again. A container that exits with code 0 may have seen
-// the seal before we did, so it is not a failure. Pure, except for FindComposeEngine, which runs
-// the engine's programs, and LastLinesOfPeers, which reads a file; both block. May be called from
-// any thread.
+// the seal before we did, so it is not a failure. The functions are pure except for
+// FindComposeEngine, which runs the engine's programs, and LastLinesOfPeers, which reads a file;
+// both block. May be called from any thread.
 #pragma once
 
 #include <optional>

@@ -24,8 +24,8 @@
 
 namespace atolld {
 
-// What a figure is measured in. The unit says how the figure is written: a unit of whole numbers
-// makes integers in JSON and CSV, and every unit has one text for people.
+// The unit in which a figure is measured. It decides how the figure is written: a unit of whole
+// numbers makes integers in JSON and CSV, and every unit has one text for people.
 enum class FigureUnit {
   kCount,            // whole: peers, rounds, parameters
   kOrdinal,          // whole: a number that counts nothing, such as a version or a process id

@@ -29,8 +29,8 @@ struct MachineView {
   std::optional<bool> on_battery;
   std::optional<double> charge;      // The charge of the battery in per cent.
   std::optional<double> celsius;     // The temperature of the hottest sensor.
-  std::optional<double> others;      // The per cent of all processors that other programs use.
-  std::optional<double> gpu_others;  // The per cent of the GPU that other programs use.
+  std::optional<double> others;      // The percentage of all processors that other programs use.
+  std::optional<double> gpu_others;  // The percentage of the GPU that other programs use.
   std::optional<uint64_t> memory_available_bytes;
   std::optional<uint64_t> disk_free_bytes;
   uint64_t worker_bytes = 0;  // The memory that this daemon's worker uses.

@@ -69,12 +69,12 @@ uint64_t ReadOwnGpuNanoseconds(const std::string& root, uint64_t pid);
 std::optional<absl::Time> ReadLastTerminalInput(const std::string& root);
 std::optional<uint64_t> ReadInputInterrupts(const std::string& root);
 
-// Returns the per cent of the processors that other programs have used between two readings;
+// Returns the percentage of the processors that other programs have used between two readings;
 // nullopt if the time between them is too short.
 std::optional<double> OthersShare(const CpuTimes& before, const CpuTimes& after);
 
-// Parses the output of `nvidia-smi pmon -c 1 -s u`. Returns the per cent of the GPU that processes
-// outside `own` use; nullopt if the output lists no processes.
+// Parses the output of `nvidia-smi pmon -c 1 -s u`. Returns the percentage of the GPU that
+// processes outside `own` use; nullopt if the output lists no processes.
 std::optional<double> OthersOfPmon(absl::string_view printed, const std::vector<uint64_t>& own);
 // Parses the output of `loginctl show-seat seat0`. Returns the time of the wall clock since which
 // the seat has been idle, or InfiniteFuture if it is in use. Returns nullopt if no user is at the

@@ -16,17 +16,17 @@
 namespace atolld {
 namespace {
 
-// All donors may be busy, away or one version behind for a moment: the pause before they are asked
-// again.
+// The pause before the donors are asked again. All of them may be busy, away or one version behind
+// for a moment.
 constexpr absl::Duration kFetchPause = absl::Milliseconds(500);
 
 // How often all donors must lack an entry before a whole snapshot is fetched instead, if they have
-// not told their offers: one of them may be a moment behind.
+// made no offers. One of them may be a moment behind.
 constexpr int kLackingBeforeSnapshot = 4;
 
-// The same number if some donors lack the entry and none of the others gave it: one of these may
-// only be busy, but a donor that never answers must not keep a replica from the snapshots of the
-// others.
+// The same number for the case that some donors lack the entry and none of the others gave it. One
+// of these may only be busy, but a donor that never answers must not keep a replica from fetching
+// the others' snapshots.
 constexpr int kPartlyLackingBeforeSnapshot = 8;
 
 constexpr char kNobody[] = "no peer that has more can be asked";
@@ -108,7 +108,7 @@ CatchUp::~CatchUp() = default;
 void CatchUp::SetDonors(std::vector<FetchDonor> donors, absl::Duration failure_timeout) {
   donors_ = std::move(donors);
   failure_timeout_ = failure_timeout;
-  // Who has come since can help with what is under way.
+  // Donors that have come since can help with the fetch under way.
   if (chain_ != nullptr) chain_->SetDonors(AddressesOf(donors_));
   if (entries_ != nullptr) entries_->SetDonors(AddressesOf(donors_));
   if (snapshot_ != nullptr) snapshot_->SetDonors(AddressesOf(donors_));
@@ -157,7 +157,7 @@ void CatchUp::NoteFailing(const std::string& why) {
   failing_->why = why;
 }
 
-// Logs what is begun; of repeated attempts only one now and then.
+// Logs that a fetch begins. Repeated attempts are logged only from time to time.
 void CatchUp::SayBegun(Log::Level level, const std::string& line) {
   if (!failing_) return env_.log.Write(level, line);
   lines_->Write(level, WithoutNumbers(line), line);
@@ -249,7 +249,8 @@ void CatchUp::Fetch() {
   }
   FetchChain(replica_.version + 1, [this](const absl::Status& status) {
     if (status.ok()) return FetchGap();
-    // Donors may be a moment behind; only entries that stay away are gone for good.
+    // Donors may be a moment behind. Only if they lack the entry again and again is it gone for
+    // good.
     CountLacking(status);
     SayAgain(Log::Level::kInfo, std::string(status.message()));
     RetryLater(status);
@@ -265,7 +266,7 @@ bool CatchUp::EntryIsGone() const {
   return lacking_ >= kLackingBeforeSnapshot || partly_lacking_ >= kPartlyLackingBeforeSnapshot;
 }
 
-// Fetches the headers from `first` up to one that is known, each vouched for by its successor.
+// Fetches the headers from `first` up to one that is known. Each is confirmed by its successor.
 void CatchUp::FetchChain(uint64_t first, std::function<void(absl::Status)> done) {
   const auto known = announced_.lower_bound(first);
   uint64_t last = replica_.version;
@@ -295,7 +296,7 @@ void CatchUp::FetchChain(uint64_t first, std::function<void(absl::Status)> done)
       }));
 }
 
-// Every header up to the newest is known; the payloads are not here.
+// Called when every header up to the newest is known and only payloads are missing.
 void CatchUp::FetchGap() {
   if (replica_.broken || fetching() || replica_.repair) return;
   if (donors_.empty()) return NoteFailing(kNobody);
@@ -311,8 +312,8 @@ void CatchUp::FetchGap() {
   FetchEntries(std::move(headers));
 }
 
-// Returns the size of an entry. If no donor has told it, assumes that the run's entries are about
-// equally long.
+// Returns the size of an entry. If no donor has reported it, assumes that the run's entries have
+// about the same size.
 uint64_t CatchUp::EntryBytes(uint64_t version) const {
   const auto told = payload_bytes_.find(version);
   return told != payload_bytes_.end() ? told->second : Source().payload_limit;
@@ -336,7 +337,8 @@ void CatchUp::FetchEntries(std::vector<v1::EntryHeader> headers) {
   const uint64_t last = headers.back().version();
   uint64_t bytes = 0;
   for (const v1::EntryHeader& header : headers) bytes += EntryBytes(header.version());
-  // One that trains nothing follows so, entry by entry: that is no news.
+  // A peer that trains nothing follows the run in this way, entry by entry, so this is not worth a
+  // line.
   const Log::Level level = first == last ? Log::Level::kDebug : Log::Level::kInfo;
   SayBegun(level, absl::StrCat("round ", first, ": fetching entries ", first, " to ", last, ", ",
                                FormatBytes(bytes), ", from ", Counted(donors_.size(), "peer")));
@@ -380,7 +382,7 @@ void CatchUp::FetchSnapshot() {
         Confirm(info, std::move(verdict));
       });
   events.on_progress = guard_.Wrap([this](uint64_t bytes, uint64_t) {
-    if (bytes <= snapshot_bytes_) return;  // it was here already, from an earlier fetch
+    if (bytes <= snapshot_bytes_) return;  // an earlier fetch has already got so far
     snapshot_bytes_ = bytes;
     failing_.reset();
   });
@@ -420,7 +422,8 @@ void CatchUp::Confirm(const v1::SnapshotInfo& info, std::function<void(absl::Sta
     return verdict(absl::NotFoundError(
         absl::StrCat("its snapshot of version ", version, " leads to nothing new")));
   }
-  // That of version 0 is the genesis' own (CheckSnapshotInfo); after the newest there is no header.
+  // The state of version 0 is the genesis's (CheckSnapshotInfo). After the newest version there is
+  // no header to check against.
   if (version == 0 || version == newest_) return verdict(CompareState(info));
   FetchChain(version + 1, [this, info, verdict = std::move(verdict)](const absl::Status& status) {
     if (status.ok()) return verdict(CompareState(info));
@@ -428,14 +431,14 @@ void CatchUp::Confirm(const v1::SnapshotInfo& info, std::function<void(absl::Sta
       return verdict(absl::UnavailableError(
           absl::StrCat("version ", info.version(), " cannot be confirmed: ", status.message())));
     }
-    // Without the entries after it, it leads nowhere.
+    // Without the entries after it, the snapshot is useless.
     verdict(absl::NotFoundError(
         absl::StrCat("nobody holds the entries after version ", info.version())));
   });
 }
 
-// Fails with INVALID_ARGUMENT if the snapshot is of another history. If that is not known yet, the
-// snapshot is believed: the next header will tell, and a replica that it contradicts is repaired.
+// Fails with INVALID_ARGUMENT if the snapshot belongs to another history. If this is not known yet,
+// the snapshot is accepted; if the next header contradicts it, the replica is repaired.
 absl::Status CatchUp::CompareState(const v1::SnapshotInfo& info) const {
   const absl::Status forged = absl::InvalidArgumentError(
       absl::StrCat("its snapshot of version ", info.version(), " is not of this run's history"));

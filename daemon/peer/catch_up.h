@@ -2,8 +2,8 @@
 //
 // It knows the committed headers after the replica's version. The coordinator reports the newest
 // header, and donors give the headers before it; each header carries the digest of its predecessor,
-// which is so confirmed. To bring the replica to the newest version, CatchUp fetches either entries
-// or a snapshot, depending on which takes fewer bytes.
+// which confirms the predecessor. To bring the replica to the newest version, CatchUp fetches
+// either entries or a snapshot, depending on which takes fewer bytes.
 //
 // A header is accepted only if the history key has signed it and it continues this replica's
 // history; a fork is never followed. CatchUp writes nothing into the replica: it hands over fetched

@@ -24,7 +24,7 @@ namespace {
 constexpr absl::Duration kShortestTimeout = absl::Milliseconds(100);
 constexpr absl::Duration kLongestTimeout = absl::Hours(1);
 
-// Far above the time that any model takes on any usable line.
+// Far more than any model needs on any usable line.
 constexpr absl::Duration kLongestExchange = absl::Hours(24 * 30);
 
 // The limit of [inner] steps in a config, and of the steps that a pace may make of them.
@@ -148,7 +148,7 @@ absl::StatusOr<v1::EntryHeader> ReadHeader(Files& files, const std::string& dir,
   return snapshot->info().header();
 }
 
-// Returns `first`, or the oldest later version from which on the headers are here.
+// Returns `first`, or the oldest later version from which on this peer has all headers.
 absl::StatusOr<uint64_t> FirstHeld(Files& files, const std::string& dir, const LogReader& log,
                                    uint64_t first, uint64_t last) {
   const uint64_t logged = log.empty() ? last : log.first_version();
@@ -164,8 +164,9 @@ absl::StatusOr<uint64_t> FirstHeld(Files& files, const std::string& dir, const L
 // With these pauses, a coordinator that is starting is met soon, and one that is away for a day is
 // neither dialled too often nor forgotten by the log.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
-// The pause from one of several coordinators to the next, and the number of rounds through all of
-// them before pauses become longer: some six seconds, in which one takes over.
+// The pause between dialling one of several coordinators and the next, and the number of rounds
+// through all of them before the pauses become longer. This takes some six seconds, in which one of
+// them can take over.
 constexpr absl::Duration kNextPause = absl::Milliseconds(10);
 constexpr int kSteadyRounds = 30;
 constexpr int kDialsBetweenLines = 12;  // a minute, at the longest pause
@@ -177,8 +178,8 @@ constexpr absl::Duration kSound = absl::Seconds(10);
 // The least time between two beats, however close the end of the coordinator's time is.
 constexpr absl::Duration kShortestBeat = absl::Milliseconds(10);
 
-// The time between two questions which coordinator leads, while the known one is silent. A dialled
-// coordinator is given as much time before the others are asked as well.
+// While the known coordinator is silent, others are asked at this interval whether they lead. A
+// dialled coordinator has the same time to answer before the others are asked as well.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 
 constexpr char kSessionMethod[] = "/atolld.v1.Membership/Session";
@@ -215,8 +216,8 @@ absl::Status CheckWelcome(const HeldHistory& held, const v1::Welcome& welcome) {
     RETURN_IF_ERROR(CheckSameRun(said, welcome.genesis().spec()));
     const bool other =
         held.genesis != nullptr && GenesisDigest(*held.genesis) != GenesisDigest(welcome.genesis());
-    // Before the first entry another one may have become the run's; whoever writes the history
-    // says.
+    // Before the first entry another version 0 may have become the run's; the holder of the history
+    // key decides.
     if (other && !(held.version == 0 && IsRunsGenesis(welcome))) {
       return absl::FailedPreconditionError(absl::StrCat(
           "its run ", welcome.spec().run_id(), " has another version 0 than the one that is here"));
@@ -341,7 +342,7 @@ absl::Duration CoordinatorLink::Silence() const { return env_.executor.Now() - l
 
 bool CoordinatorLink::Doubts() const {
   if (addresses_.size() == 1 || call_ == nullptr || leaving_ || refusing_ || resting_) return false;
-  // One that hangs still takes calls, by its machine, and does not answer them.
+  // A process that hangs still accepts calls, through its kernel, but does not answer them.
   return Silence() >= (welcomed_ ? failure_timeout_ / 2 : kLook);
 }
 
@@ -426,7 +427,7 @@ void CoordinatorLink::OnClosed(const absl::Status& status) {
     return;
   }
   if (refused) {
-    // Refuse has said why.
+    // Refuse has logged the reason.
   } else if (was_up) {
     undialled_why_.clear();
     env_.log.Warning(absl::StrCat("lost the coordinator at ", address(), " (", status.message(),
@@ -444,10 +445,10 @@ void CoordinatorLink::ScheduleRedial() {
   dialled_ = (dialled_ + 1) % addresses_.size();
   const int others = static_cast<int>(addresses_.size()) - 1;
   const int rounds = failed_dials_++ / (others + 1);
-  // Where one of several has to take over, that is waited for a while without a longer pause.
+  // If another coordinator must take over, the pauses do not grow for a while.
   const int doublings = std::clamp(rounds - (others > 0 ? kSteadyRounds : 0), 0, 10);
   absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
-  if (failed_dials_ % (others + 1) != 0) pause = kNextPause;  // the next may lead already
+  if (failed_dials_ % (others + 1) != 0) pause = kNextPause;  // the next one may already lead
   env_.executor.RunAfter(pause, guard_.Wrap([this] {
     if (call_ == nullptr) Dial();
   }));
@@ -466,9 +467,9 @@ void CoordinatorLink::Beat() {
     refused_ = false;
     failed_dials_ = 0;
   }
-  // Four beats fit the time-out, so that one lost or late beat is no death. A second at most keeps
-  // the view live. A coordinator that has been silent for long is found out when its time is over,
-  // not up to a beat later.
+  // Four beats fit into the time-out, so one lost or late beat does not make the peer count as
+  // dead. At most a second passes between beats, so that the view is up to date. The last wait ends
+  // when a silent coordinator's time is over, not up to a beat later.
   absl::Duration next = std::min(failure_timeout_ / 4, absl::Seconds(1));
   if (call_ != nullptr) {
     const absl::Duration left = failure_timeout_ - Silence();
@@ -485,7 +486,7 @@ void CoordinatorLink::SendProgress() {
 }
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
-  // After its farewell nothing more may be written: the call is half-closed.
+  // After the goodbye nothing more may be written, because the call is half-closed.
   const bool ending = leaving_ || refusing_ || resting_;
   if (call_ != nullptr && welcomed_ && !ending) call_->Write(Pack(message));
 }
@@ -510,7 +511,8 @@ void CoordinatorLink::Refuse(const absl::Status& why) {
   Send(message);
   refusing_ = true;
   call_->Finish(absl::OkStatus());
-  // The coordinator closes what has said goodbye; one that does not is left alone.
+  // The coordinator closes the call of a peer that has said goodbye. If it does not, the call is
+  // dropped.
   env_.executor.RunAfter(std::min(failure_timeout_, absl::Seconds(1)),
                          guard_.Wrap([this, call = call_.get()] {
                            if (refusing_ && call_.get() == call) OnClosed(absl::OkStatus());
@@ -519,7 +521,7 @@ void CoordinatorLink::Refuse(const absl::Status& why) {
 
 void CoordinatorLink::SayGoodbye(const std::string& reason) {
   other_.reset();
-  SendProgress();  // the last word on what it has sent and done
+  SendProgress();  // the last report of what this peer has sent and done
   v1::PeerMessage message;
   message.mutable_leaving()->set_reason(reason);
   Send(message);

@@ -16,7 +16,7 @@
 namespace atolld {
 namespace {
 
-// Gives D~, chunk by chunk.
+// Computes D~, chunk by chunk.
 class GuessedMean {
  public:
   GuessedMean(const LevelCodecs& codecs, std::vector<SharedBytes> newest,
@@ -51,13 +51,13 @@ class GuessedMean {
   }
 
   const LevelCodecs codecs_;
-  const std::vector<SharedBytes> newest_;  // empty: it is not here
+  const std::vector<SharedBytes> newest_;  // empty if this peer does not hold it
   const std::shared_ptr<const Contribution> now_;
   const EagerGuess::Share before_;
   std::vector<float> now_values_, before_values_;
 };
 
-// Returns the newest entry's encoded mean; empty if it is not here.
+// Returns the newest entry's encoded mean, or an empty vector if this peer does not hold it.
 std::vector<SharedBytes> NewestMean(const Replica& replica, const Codec& codec) {
   if (replica.version() == 0) return {};
   const absl::StatusOr<Entry> entry = replica.ReadEntry(replica.version());
@@ -67,7 +67,7 @@ std::vector<SharedBytes> NewestMean(const Replica& replica, const Codec& codec) 
   return chunks.ok() ? *std::move(chunks) : std::vector<SharedBytes>();
 }
 
-// Makes the outer step on a copy of the state, into `guess`.
+// Makes the outer step on a copy of the state and writes the result to `guess`.
 absl::Status StepCopy(const Replica& replica, GuessedMean& guessed, absl::Span<float> guess) {
   const v1::OuterSpec& outer = replica.genesis().spec().outer();
   ASSIGN_OR_RETURN(const OuterRule* const rule, FindOuterRule(outer.rule()));

@@ -71,7 +71,7 @@ bool MaskLink::IsUnderWay(const v1::MaskAttempt& attempt) const {
 }
 
 // -----------------------------------------------------------------------------------------------
-// The coordinator's word
+// Messages of the coordinator
 
 void MaskLink::OnMessage(const v1::MaskToParty& message) {
   if (duty_ == nullptr) return;
@@ -88,7 +88,8 @@ void MaskLink::OnMessage(const v1::MaskToParty& message) {
     const std::string why = pinned_.Contradiction(message.roster());
     if (std::exchange(stranger_, why) != why && !why.empty()) env_.log.Error(why);
   }
-  // Said again after a Session that broke: the update was masked before.
+  // The coordinator has repeated this message after a broken Session; the update was already
+  // masked.
   const bool told_again =
       message.has_delivery() && out.action == MaskDuty::Action::kNothing && masked_.has_value();
   CarryOut(std::move(out), discarded);
@@ -97,7 +98,7 @@ void MaskLink::OnMessage(const v1::MaskToParty& message) {
 
 void MaskLink::Begin(const v1::MaskAttempt& attempt) {
   begin_.reset();
-  // That the one before is over was not heard, so neither was how.
+  // This peer was not told how the previous attempt ended.
   if (under_way() && attempt.attempt() > duty_->party()->attempt().attempt()) Forget();
   if (own_.plain() == nullptr) return Refuse(attempt, "no update is held here");
   if (IsSpent()) return Refuse(attempt, "its update may be in another sum");
@@ -153,7 +154,7 @@ void MaskLink::CarryOut(MaskDuty::Output out, bool told) {
 }
 
 void MaskLink::OnOver(bool told) {
-  // What others have of it they can unmask without this peer.
+  // Other peers can unmask the parts of it that they have, without this peer.
   const bool shown = frozen_ || (masked_.has_value() && !told);
   const bool held = own_.plain() != nullptr && own_.plain()->values == counted_.lock();
   own_.Stand(nullptr);
@@ -210,7 +211,7 @@ void MaskLink::OnMoved() {
   if (!under_way()) return;
   if (duty_->party()->attempt().version() != keeper_.version() + 1) {
     begin_.reset();
-    return End(/*told=*/true);  // the entry names those who are in it
+    return End(/*told=*/true);  // the entry names the contributors
   }
   if (own_.plain() == nullptr) GiveUp(absl::FailedPreconditionError("its update is gone"));
 }
@@ -304,7 +305,7 @@ absl::Status MaskLink::CheckPlan(const v1::Plan& plan) const {
 
 void MaskLink::OnSum(ExchangeOutcome outcome, const ExchangePlan& plan) {
   if (!under_way() || plan.version() != duty_->party()->attempt().version() || plan.brief()) {
-    return;  // whoever has masked nothing gets the mean from the others
+    return;  // a peer that has masked nothing gets the mean from the others
   }
   Sum sum;
   sum.told = MaskedSumOf(plan, outcome);
@@ -321,7 +322,7 @@ void MaskLink::Repeat() {
   if (under_way() && sum_ && duty_->contributors().empty()) CarryOut(duty_->Summed(sum_->told));
 }
 
-// Unmasks once both the sum and the secrets are here, in whichever order they come.
+// Unmasks the sum once both the sum and the secrets have arrived, in any order.
 void MaskLink::Unmask() {
   if (!sum_ || duty_->contributors().empty()) return;
   if (!SameContributors(sum_->told, duty_->contributors())) {
@@ -345,7 +346,9 @@ void MaskLink::Unmask() {
         unmasking_.reset();
         if (!made->ok()) return GiveUp(made->status());
         unmasked_ = Unmasked{digest, *std::move(*made)};
-        if (!spec_.privacy().closed()) pinned_.Pin(roster_);  // of a list people are the judges
+        if (!spec_.privacy().closed())
+          pinned_.Pin(roster_);  // a closed run's list of keys is
+                                 // changed only by people
         Unmask();
       }));
 }

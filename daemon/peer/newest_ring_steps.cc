@@ -15,7 +15,7 @@ std::shared_ptr<const RingSteps> FirstSteps(const ChunkGrid& grid, const MaskedT
       FirstRingSteps(terms.ring, grid.elements(), terms.first_range));
 }
 
-// Returns nullptr if the newest mean is not here.
+// Returns nullptr if this peer does not hold the newest mean.
 std::shared_ptr<const RingSteps> StepsAfterNewest(const Replica& replica, const ChunkGrid& grid,
                                                   const Codec& codec, const MaskedTerms& terms) {
   if (replica.version() == 0) return FirstSteps(grid, terms);
@@ -55,7 +55,7 @@ void NewestRingSteps::Load() {
       },
       guard_.Wrap([this, read](uint64_t version) {
         loading_ = false;
-        loaded_ = read->done;  // else the replica is being opened, and Load follows
+        loaded_ = read->done;  // if false, the replica is being opened, and Load follows
         version_ = version;
         steps_ = read->steps;
         if (!loaded_) return;

@@ -22,12 +22,13 @@ constexpr char kOffered[] = "offered:";
 
 // Enough for two calls of each donor: a larger number means that a caller invents names.
 constexpr size_t kMostCalls = 128;
-// The calls of one donor: its two, and two more if it has redialled before the break was noticed
-// here.
+// The most calls of one donor: its two calls, and two more if it has dialled again before this end
+// noticed a break.
 constexpr int kMostOfOne = 4;
 
-// The donor has dialled, so it can end the call but not give a reason: it is taken to lack what it
-// does not give. Otherwise the fetch would never look for another donor.
+// A call that the donor has dialled. The donor can end it but cannot give a reason, so the end is
+// taken to mean that the donor lacks the data. Otherwise the fetch would never look for another
+// donor.
 class OfferedCall final : public ForwardingCall {
  public:
   OfferedCall(std::unique_ptr<Call> inner, std::string address)
@@ -72,7 +73,7 @@ constexpr size_t kMostTakers = 8;
 // second.
 constexpr absl::Duration kPause = absl::Seconds(1);
 
-// A call that tells when its user is done with it.
+// A call that reports when its user is done with it.
 class GivenCall final : public ForwardingCall {
  public:
   GivenCall(std::unique_ptr<Call> inner, Task on_gone)
@@ -114,7 +115,7 @@ void OfferedCalls::Accept(const std::string& method, std::unique_ptr<Call> call)
   Call::Events events;
   events.on_frame =
       guard_.Wrap([this, number, method](const Frame& frame) { OnOpened(number, method, frame); });
-  // Later: a call is not destroyed from inside its own callback.
+  // The call is destroyed later, because it must not be destroyed inside its own callback.
   events.on_closed = guard_.Wrap([this, number](const absl::Status&) {
     env_.executor.Post(guard_.Wrap([this, number] { Drop(number); }));
   });
@@ -146,7 +147,7 @@ void OfferedCalls::OnOpened(uint64_t number, const std::string& method, const Fr
   }
   uint64_t& waits =
       waiting_[{*donor, method == kGiveEntriesMethod ? kFetchEntriesMethod : kFetchSnapshotMethod}];
-  // It has redialled before the break was seen here.
+  // The donor has dialled again before this end noticed the break.
   if (waits != 0) env_.executor.Post(guard_.Wrap([this, old = waits] { Drop(old); }));
   waits = number;
   Changed();
@@ -227,7 +228,8 @@ void Giver::SetTargets(const std::vector<std::string>& addresses) {
       wanted[key] = open == calls_.end() ? 0 : open->second;
     }
   }
-  // One that is open stays so: it may be in use, and if not it ends with the peer at its other end.
+  // A call that is no longer wanted stays open, because it may be in use. It ends at the latest
+  // with the peer at its other end.
   calls_ = std::move(wanted);
   for (const auto& [key, number] : calls_) {
     if (number == 0 && pausing_.count(key) == 0) Dial(key);

@@ -275,7 +275,7 @@ std::vector<v1::SampleRange> OwnUpdate::samples() const {
 std::optional<v1::Ready> OwnUpdate::Offer(uint64_t epoch, Task later) {
   const std::optional<Digest> state = keeper_.StateDigestOf(keeper_.version());
   if (!state) return std::nullopt;
-  // Of a masked update nobody is told how long it is.
+  // The length of a masked update is told to no peer.
   if (plain() == nullptr &&
       !measure_.Tell(held_->encoded.contribution, &held_->ready, std::move(later))) {
     return std::nullopt;
@@ -302,8 +302,8 @@ bool OwnUpdate::OnSkipped(const v1::EntryHeader& header) {
 
 bool OwnUpdate::OnOpened() {
   if (settled_version_ >= keeper_.version()) return false;
-  // An entry between may have taken the update that this peer holds, or one of its former life:
-  // offered again, it would count twice.
+  // An entry that was skipped may have taken the update that this peer holds, or one of its former
+  // life. Offered again, the update would count twice.
   const bool told = held_.has_value();
   if (told || residual_.loaded()) residual_.Forget();
   held_.reset();
@@ -318,20 +318,22 @@ void OwnUpdate::Settle(const v1::EntryHeader& header) {
   for (int i = 0; i < header.contributors_size(); ++i) {
     if (header.contributors(i).peer() == self_) position = i;
   }
-  // The update of a former life of this process may have been taken while a new one stands.
+  // The entry may have taken an update of a former life of this peer, while this process holds a
+  // new one.
   const bool former =
       position >= 0 && held_ && !SameSamples(header.contributors(position), held_->ready);
   if (position >= 0) SettleResidual(header, former ? -1 : position);
   if (!held_) return;
   if (IsStreaming(spec_) && (position < 0 || former)) {
-    // The next entry is of another fragment, and the worker keeps what it has learnt.
+    // The next entry covers another fragment, and the worker keeps what it has learnt.
     held_.reset();
     dropped_ = true;
     return;
   }
   if (position < 0 || former) {
-    // Older by one entry; it is offered to the next one when the new state's digest is known. With
-    // error feedback it still is update + residual, and the residual stays as it was.
+    // The update is now older by one entry. It is offered for the next entry when the new state's
+    // digest is known. With error feedback it is still update + residual, and the residual is
+    // unchanged.
     held_->ready.set_age(held_->ready.age() + 1);
     Stand(nullptr);
     return;
@@ -346,7 +348,7 @@ void OwnUpdate::Settle(const v1::EntryHeader& header) {
 void OwnUpdate::SettleResidual(const v1::EntryHeader& header, int position) {
   if (!spec_.exchange().error_feedback()) return;
   if (!held_ || position < 0) {
-    // A former life's update was taken: what it lost is not known any more.
+    // An update of a former life was taken, so its encoding error is not known any more.
     return residual_.Settle(header.version(), nullptr);
   }
   std::vector<float> rest = std::move(held_->encoded.values);

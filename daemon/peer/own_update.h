@@ -133,9 +133,9 @@ class OwnUpdate {
   const v1::Contributor* TakenBy(const v1::EntryHeader& header) const;
   // The encoded update; nullptr if no update is held or the held update is not masked yet.
   std::shared_ptr<const Contribution> contribution() const;
-  // These are for runs that mask updates. plain() is the held update and weight() its weight. Stand
-  // sets the contribution that an attempt has made from the update; it is dropped by Stand(nullptr)
-  // when the attempt ends, or together with the update.
+  // The next functions are for runs that mask updates. plain() is the held update and weight() its
+  // weight. Stand sets the contribution that an attempt has made from the update; it is dropped by
+  // Stand(nullptr) when the attempt ends, or together with the update.
   const Plain* plain() const;  // Nullptr if no update is held.
   float weight() const;        // The weight as the coordinator computes it; 0 if no update is held.
   void Stand(std::shared_ptr<const Contribution> masked);

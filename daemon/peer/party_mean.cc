@@ -20,7 +20,7 @@ void PartyMean::Add(double weight, uint32_t steps, absl::Span<const float> updat
   steps_ += steps;
 }
 
-// Changes only to a greater unit; the sum in the smaller one is scaled, so that it keeps its share.
+// Changes only to a greater unit, and converts the existing sum to it.
 void PartyMean::UseUnit(double unit) {
   if (unit <= unit_) return;
   if (parties_ > 0) {

@@ -248,7 +248,8 @@ void Peer::Accept(const std::string& method, std::unique_ptr<Call> call) {
   if (!may_exchange_ && !runner_.exchanging()) {
     return refusals_.Refuse(std::move(call), absl::UnavailableError(held_back_));
   }
-  const bool follows = spec_.has_value();  // a run: before its first Welcome there is no exchange
+  const bool follows = spec_.has_value();  // before the first Welcome there is no run and no
+                                           // exchange
   if (follows && runner_.Accept(method, &call)) return;
   if ((method == kGiveEntriesMethod || method == kGiveSnapshotMethod) && follows) {
     return offered_.Accept(method, std::move(call));
@@ -282,7 +283,7 @@ v1::Hello Peer::Hello() const {
   v1::Hello hello;
   hello.set_peer(config_.peer.id);
   const bool dialled = listener_ != nullptr && !config_.peer.advertise.empty();
-  hello.set_address(dialled ? config_.peer.advertise : address());  // "": it dials out only
+  hello.set_address(dialled ? config_.peer.advertise : address());  // empty if it only dials out
   hello.set_numerics(kNumerics);
   hello.set_pid(pid_);
   hello.set_instance(instance_);
@@ -315,13 +316,13 @@ v1::Hello Peer::Hello() const {
 }
 
 // -----------------------------------------------------------------------------------------------
-// The coordinator's word
+// Messages of the coordinator
 
 absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
   if (finishing_) return absl::OkStatus();
   if (message.has_welcome()) return OnWelcome(message.welcome());
   if (message.has_other_life()) OnOtherLife(message.other_life());
-  if (!spec_) return absl::OkStatus();  // whatever it is about was another process's
+  if (!spec_) return absl::OkStatus();  // the message is about an earlier process
   RETURN_IF_ERROR(CheckOrderTold(*spec_, message));
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kMakeInitialState:
@@ -408,7 +409,7 @@ HeldHistory Peer::Held() const {
 
 absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   const absl::Status fits = spec_ ? absl::OkStatus() : CheckRun(welcome.spec());
-  if (!fits.ok()) {  // the user's choice of coordinator or folder, which time does not mend
+  if (!fits.ok()) {  // the user has chosen the wrong coordinator or folder
     Break(fits);
     return absl::OkStatus();
   }
@@ -428,7 +429,7 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   }
   worker_watch_.SetFailureTimeout(failure_timeout_);
   reach_.Follow(failure_timeout_, welcome.genesis().manifest().elements());
-  reach_.Repeat();  // first: the plans that follow heed it
+  reach_.Repeat();  // first, because the plans that follow depend on it
   runner_.Follow(welcome.spec(), welcome.epoch(), failure_timeout_);
   if (donor_ == nullptr) StartDonor(spec_->run_id());
   end_.Follow(welcome.header(), failure_timeout_);
@@ -447,7 +448,7 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   return absl::OkStatus();
 }
 
-// Starts the worker once the files that it reads beside its data are here.
+// Starts the worker once all files that it reads beside its data have arrived.
 void Peer::StartWorker() {
   if (worker_started_ || finishing_ || end_.sealed() || worker_link_.held_back()) return;
   const std::string waits_for = worker_watch_.trains() ? files_.WaitsFor() : "";
@@ -476,7 +477,8 @@ void Peer::Allow(bool train, bool exchange, const std::string& why) {
   LeaveFor(env_.executor.Now() + failure_timeout_);
 }
 
-// Leaves after the exchange under way, in which other peers rely on this one, but at `latest`.
+// Leaves after the exchange under way, because other peers rely on this one, but not later than
+// `latest`.
 void Peer::LeaveFor(absl::Time latest) {
   if (may_exchange_ || finishing_) return;
   if (runner_.exchanging() && env_.executor.Now() < latest) {
@@ -507,7 +509,8 @@ void Peer::SetThreads(uint32_t threads) {
   UpdateRest();
 }
 
-// A pause also restarts the worker.
+// Requests the rest after this round that FinishRound or a restart of the worker needs, if any.
+// FinishRound has precedence, because a pause also restarts the worker.
 void Peer::UpdateRest() {
   if (round_finished_) return runner_.Rest(round_finished_);
   if (restart_worker_) return runner_.Rest([this] { RestartWorker(); });
@@ -547,7 +550,7 @@ void Peer::Tell(v1::MachineStatus* status) const {
 }
 
 // -----------------------------------------------------------------------------------------------
-// Those beside it
+// Other peers
 
 void Peer::OnRoster(const v1::Roster& roster) {
   LogChanges(RosterChanges(roster_, roster, config_.peer.id));
@@ -588,8 +591,8 @@ void Peer::TakeDonors() {
   end_.OnRoster(roster_);
 }
 
-// Sets the donors that this peer may ask: those that it can dial, and those that have dialled it to
-// be asked.
+// Sets the donors that this peer may ask: those that it can dial, and those that have dialled this
+// peer in order to be asked.
 void Peer::UpdateDonors() {
   if (!may_exchange_) return;
   const std::set<std::string> offered = offered_.donors();
@@ -603,8 +606,8 @@ void Peer::UpdateDonors() {
   const auto answers = [this](const v1::Member* member) {
     return !member->address().empty() && !member->unreachable() && !reach_.InDoubt(member->peer());
   };
-  // Begin with the one after this peer in the roster, so that joiners spread over the donors; those
-  // that dial out only have the thinnest lines.
+  // The list begins with the member after this peer, so that joiners spread over the donors. Donors
+  // that only dial out come last, because they have the slowest lines.
   std::stable_partition(able.begin(), able.end(), [this](const v1::Member* member) {
     return member->peer() > config_.peer.id;
   });
@@ -701,7 +704,7 @@ void Peer::SetCaps(uint64_t up_cap, uint64_t down_cap) {
   if (donor_ != nullptr) donor_->SetRate(DonateRate());
   v1::PeerMessage message;
   *message.mutable_line_caps() = Rates();
-  link_.Send(message);  // without a Session the next Hello says it
+  link_.Send(message);  // without a Session, the next Hello has these rates
 }
 
 // Fetches by other peers, and snapshots, must not slow the exchange that all wait for.
@@ -719,7 +722,7 @@ void Peer::OnDigest(uint64_t version, const Digest& state) {
 }
 
 void Peer::OnDrain(const std::string& reason) {
-  if (draining_) return;  // said again after a Session that broke
+  if (draining_) return;  // repeated after a broken Session
   env_.log.Info(absl::StrCat("the operator asks this peer to leave: ", reason));
   Drain();
 }
@@ -739,7 +742,7 @@ void Peer::OnSendHeaders(const v1::SendHeaders& asked) {
        last = keeper_.version(), answer,
        status] { *status = ReadHeaders(*files, dir, first, last, answer->mutable_headers()); },
       guard_.Wrap([this, answer, status] {
-        // Nothing is as good an answer as any: the coordinator then asks another.
+        // An empty answer is also an answer: the coordinator then asks another peer.
         if (!status->ok()) {
           env_.log.Warning(absl::StrCat("headers for the coordinator: ", status->message()));
         }

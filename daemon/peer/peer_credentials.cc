@@ -24,7 +24,7 @@ absl::StatusOr<std::string> RequestIfDue(Files& files, const std::string& folder
   return key.SigningRequest();
 }
 
-// Writes the certificate, but only one that could be loaded again.
+// Writes the certificate if it could be loaded again.
 absl::Status Take(Files& files, const std::string& folder, const std::string& pem, absl::Time now) {
   Credentials credentials;
   ASSIGN_OR_RETURN(const CertificateInfo old, LoadCredentials(files, folder, now, &credentials));
@@ -78,7 +78,7 @@ void CertificateRenewal::Ask(const std::string& signing_request) {
     if (!status.ok()) {
       env_.log.Warning(absl::StrCat("the certificate was not renewed: ", status.message()));
     }
-    // Later: a call is not destroyed from inside its own callback.
+    // The call is destroyed later, because it must not be destroyed inside its own callback.
     env_.executor.Post(guard_.Wrap([this] { Over(); }));
   });
   call_->Start(std::move(events));

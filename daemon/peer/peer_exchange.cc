@@ -14,15 +14,16 @@
 namespace atolld {
 namespace {
 
-constexpr absl::Duration kAhead = absl::Milliseconds(500);  // of the end of training
-constexpr absl::Duration kEvery = absl::Seconds(2);         // BBR calls old what is 10 s old
-constexpr int kMostWaited = 30;                             // times kEvery
+constexpr absl::Duration kAhead = absl::Milliseconds(500);  // before the end of the training
+constexpr absl::Duration kEvery = absl::Seconds(2);         // BBR takes the round trip anew after
+                                                            // 10 s
+constexpr int kMostWaited = 30;                             // in units of kEvery
 
 // The most bytes that one waking of all partners sends, as a share of the number of values in the
 // exchange.
 constexpr double kMostShare = 1.0 / 64;
 
-// Returns true if the update that the plan wants from the member is the one with this root.
+// Returns true if the plan wants the update with this root from the member.
 bool Names(const v1::Plan& plan, const v1::PlanMember& member, const std::string& root) {
   return IsBrief(plan) ? member.root_mark() == RootMark(root) : member.contribution_root() == root;
 }
@@ -196,8 +197,7 @@ void PeerExchange::Start(const v1::Plan& plan) {
     if (member.peer() != self_) continue;
     contribution = own_.contribution();
     if (contribution == nullptr || !Names(plan, member, ToBytes(contribution->root))) {
-      // Planned for an update that this peer no longer holds: taking part would break the plan's
-      // promise.
+      // The plan names an update that this peer no longer holds, so this peer must not take part.
       env_.log.Warning(absl::StrCat("round ", plan.version(), ": the plan names another update"));
       return;
     }
@@ -228,7 +228,8 @@ ExchangeSettings PeerExchange::Settings() {
   settings.arrivals = &arrivals_;
   settings.seed = spec_.seed();
   settings.lanes = lanes_;
-  if (spec_.privacy().masked()) {  // masked elements are summed, look random, and have no shape
+  if (spec_.privacy().masked()) {  // masked elements are summed, cannot be compressed, and have a
+                                   // codec of their own
     settings.codec = settings.upper_codec = &MaskedSumCodec();
     settings.zstd = settings.upper_zstd = false;
     return settings;
@@ -281,7 +282,7 @@ void PeerExchange::Decide(ExchangeOutcome outcome) {
   if (exchange_ == nullptr || outcome.revision != revision_) return;
   const uint64_t version = exchange_->version();
   const std::optional<Digest> state = keeper_.StateDigestOf(version - 1);
-  if (!state) {  // it is computed, or being repaired: the vote follows it
+  if (!state) {  // the digest is not known yet; the vote is sent when it is
     outcome_ = std::move(outcome);
     return;
   }

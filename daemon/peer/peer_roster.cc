@@ -17,13 +17,13 @@
 namespace atolld {
 namespace {
 
-// When a large run starts, each peer hears of all others. If more than this number change to one
-// state, they share one line, except for those that are missed.
+// When a large run starts, each peer hears of all others. If more than this number change to the
+// same state, they share one line, unless that state is suspect or dead.
 constexpr size_t kMostLines = 16;
 constexpr size_t kTold = std::numeric_limits<size_t>::max();
 
-// Returns true if the address belongs to this member: a member that is gone may have left it to
-// another.
+// Returns true if the address belongs to this member. If the member is gone, another may have its
+// address now.
 bool HoldsItsAddress(const v1::Member& member) {
   return IsHere(member) || member.state() == "suspect";
 }
@@ -60,7 +60,7 @@ class CutCalls::CutCall final : public Call {
     const auto on_closed =
         std::make_shared<std::function<void(absl::Status)>>(std::move(events.on_closed));
     events.on_closed = [on_closed](absl::Status status) {
-      // Whoever is told may destroy this call, and with it the owner of the function.
+      // The owner may destroy this call in its callback, and with it the function.
       if (const auto told = std::exchange(*on_closed, nullptr)) told(std::move(status));
     };
     on_closed_ = on_closed;
@@ -80,7 +80,7 @@ class CutCalls::CutCall final : public Call {
   std::string remote() const override { return remote_; }
   std::optional<Identity> identity() const override { return identity_; }
 
-  // False: it was cut before.
+  // Returns false if the call was cut before.
   bool Cut(const absl::Status& why) {
     if (inner_ == nullptr) return false;
     sent_ = inner_->sent_bytes();
@@ -98,7 +98,7 @@ class CutCalls::CutCall final : public Call {
   const Live::iterator place_;
   const std::string remote_;
   const std::optional<Identity> identity_;
-  std::unique_ptr<Call> inner_;  // null once cut
+  std::unique_ptr<Call> inner_;  // null once the call is cut
   std::shared_ptr<std::function<void(absl::Status)>> on_closed_;
   uint64_t sent_ = 0;
   CallbackGuard guard_;
@@ -203,7 +203,8 @@ size_t RosterDialler::SetRoster(const v1::Roster& roster) {
   std::set<std::string> keys;
   for (const auto& [key, peer] : revoked) {
     keys.insert(key);
-    // Whether it is that key which answers there is not known; another's call is made again.
+    // It is unknown whether the peer that answers shows this key. If it shows another, it is
+    // dialled again.
     if (revoked_.count(key) == 0) cut += live_.Cut(peer, RevokedKeyError(peer));
   }
   revoked_ = std::move(revoked);
@@ -313,7 +314,8 @@ size_t RosterGate::SetRoster(const v1::Roster& roster) {
   for (const v1::Member& member : roster.members()) {
     (member.state() == "evicted" ? evicted_ : members_).insert(member.peer());
   }
-  // The owners are told later, from the loop, so none of them changes what is gone through here.
+  // The owners are told later, from the loop, so they cannot change the containers during these
+  // loops.
   size_t cut = 0;
   for (const std::string& caller : evicted_) cut += live_.Cut(caller, EvictedError(caller));
   revoked_ = RevokedKeysOf(roster);

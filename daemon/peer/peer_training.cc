@@ -22,7 +22,7 @@ constexpr PeerTraining::Transition kTransitions[] = {
     {State::kStepping, Event::kWorkerLost, State::kGiven},
     {State::kStepping, Event::kDrop, State::kNone},
     {State::kDone, Event::kEncode, State::kEncoding},
-    // The coordinator has heard of the loss, and has given the samples to others.
+    // The coordinator was told of the loss, and has given the samples to other peers.
     {State::kDone, Event::kWorkerLost, State::kGiven},
     {State::kDone, Event::kDrop, State::kNone},
     {State::kEncoding, Event::kOffer, State::kNone},

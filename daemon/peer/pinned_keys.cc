@@ -104,12 +104,12 @@ std::string PinnedKeys::Contradiction(const v1::MaskRoster& roster) const {
   for (const v1::MaskKeys& keys : roster.parties()) {
     const auto known = known_.find(keys.peer());
     if (known == known_.end() || known->second == keys.signing_key()) continue;
-    if (keys.peer() == self_) continue;  // no line of the file
+    if (keys.peer() == self_) continue;  // this peer's own key is not in the file
     return absl::StrCat("peer ", keys.peer(),
                         " signs its mask keys with another key than its line in ", path_,
                         " has. If it was installed anew, remove that line and start this peer "
-                        "again; if not, somebody speaks in its place. With a third of the parties "
-                        "so, this peer takes part in no sum");
+                        "again; if not, somebody speaks in its place. If this is true of a third "
+                        "of the parties, this peer takes part in no sum");
   }
   return "";
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr absl::Duration kSeldom = absl::Minutes(5);
 // A member in doubt is asked again after failure_timeout, but at least this time (Reach::Lifetime).
 constexpr absl::Duration kLeastPause = absl::Seconds(5);
-// A doubt that is not repeated lives for so many pauses with the coordinator (Reach::Lifetime).
+// The coordinator keeps a doubt that is not repeated for this many pauses (Reach::Lifetime).
 constexpr int kLifetimes = 4;
 
 constexpr size_t kLongestDoubt = 200;
@@ -178,15 +178,15 @@ void ReachWatch::Dial(const std::string& peer, Member* member) {
               guard_.Wrap([this, peer, asked_at, proves, dial = member->dial,
                            address = member->address](const absl::Status& status) {
                 const auto found = members_.find(peer);
-                // It was gone meanwhile.
+                // The member was gone in between.
                 if (found == members_.end() || found->second.dial != dial) return;
                 found->second.asked = false;
-                // This process itself was stopped meanwhile: it is asked once more.
+                // This process itself was stopped in between, so the member is asked once more.
                 const absl::Duration took = env_.executor.Now() - asked_at;
                 if (!IsAnswer(status) && took > 2 * EchoPatience(failure_timeout_)) {
                   return Schedule();
                 }
-                // It became suspect meanwhile.
+                // The member has become suspect in between.
                 if (IsAnswer(status) && !proves && found->second.suspect) return Schedule();
                 if (IsAnswer(status) && !proves && !found->second.doubt.empty()) {
                   found->second.answers_little = true;

@@ -74,7 +74,8 @@ class ReachWatch {
     // True from a first failure until the member answers a large echo or is in doubt.
     bool suspect = false;
     std::string doubt;  // The reason of the doubt; empty if the member is not in doubt.
-    // True if the member is in doubt and has just answered a few bytes, so that many come next.
+    // True if the member is in doubt and has just answered a small echo, so that the next echo is
+    // large.
     bool answers_little = false;
     absl::Time next;    // The time of the next dial.
     uint64_t dial = 0;  // The number of the newest dial.

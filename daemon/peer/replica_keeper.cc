@@ -131,14 +131,14 @@ void ReplicaKeeper::SetDonors(std::vector<FetchDonor> donors, absl::Duration fai
 }
 
 // -----------------------------------------------------------------------------------------------
-// What the coordinator tells
+// Messages of the coordinator
 
 void ReplicaKeeper::Follow(const v1::Welcome& welcome) {
   const bool another =
       told_.has_value() && GenesisDigest(*told_) != GenesisDigest(welcome.genesis());
   told_ = welcome.genesis();
   if (!mirror_.present) {
-    if (another) catch_up_.Forget();  // what comes is of the one before
+    if (another) catch_up_.Forget();  // a fetch under way is for the previous version 0
     mirror_.genesis = welcome.genesis();
   }
   if (IsAnotherRuns()) Drop();
@@ -171,8 +171,8 @@ bool ReplicaKeeper::Announce(const v1::EntryHeader& header) {
   return true;
 }
 
-// Compares a header that is older than the newest one here with that of the log, if it is still
-// there.
+// Compares a header that is older than the replica's newest one with the header in the log, if the
+// log still has it.
 void ReplicaKeeper::CompareWithLog(const v1::EntryHeader& header) {
   auto held = std::make_shared<absl::StatusOr<Digest>>(absl::NotFoundError(""));
   queue_.Run(
@@ -180,7 +180,7 @@ void ReplicaKeeper::CompareWithLog(const v1::EntryHeader& header) {
         if (replica_ != nullptr) *held = replica_->HeaderDigestOf(version);
       },
       guard_.Wrap([this, held, version = header.version(), told = HeaderDigest(header)] {
-        if (!held->ok() || **held == told) return;  // dropped long ago, or the same
+        if (!held->ok() || **held == told) return;  // the header was dropped, or is the same
         RefuseHistory(ForkedError(version, ToHex(told), ToHex(**held)));
       }));
 }
@@ -255,8 +255,9 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
                                Task done) {
   struct Result {
     absl::Status status;
-    std::optional<Digest> drifted;  // our state, if it alone speaks against the header
-    absl::Status history;           // whether the header continues what is here
+    std::optional<Digest> drifted;  // the replica's state, if only this state contradicts the
+                                    // header
+    absl::Status history;           // not OK if the header does not continue the replica's history
   };
   mirror_.committing = true;
   auto result = std::make_shared<Result>();
@@ -264,7 +265,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
   queue_.Run(
       [this, result, shared_header, payload] {
         result->status = replica_->Commit(*shared_header, payload ? &*payload : nullptr, {});
-        // The bytes at hand may be an older plan's while the right ones lie on disk.
+        // The payload in memory may belong to an older plan, while the right one is on the disk.
         if (absl::IsNotFound(result->status) && payload) {
           result->status = replica_->Commit(*shared_header, nullptr, {});
         }
@@ -291,7 +292,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
         if (result->drifted && expected.ok()) return OnDrift(*result->drifted, *expected);
         if (absl::IsNotFound(result->status)) return catch_up_.FetchGap();
         if (!result->history.ok()) return RefuseHistory(result->history);
-        Broken(result->status);  // it names the entry
+        Broken(result->status);  // the message names the entry
       }));
 }
 
@@ -315,7 +316,7 @@ void ReplicaKeeper::ComputeDigest() {
         if (replica_ != nullptr) *computed = {replica_->version(), replica_->StateDigest()};
       },
       guard_.Wrap([this, computed] {
-        if (mirror_.repair) return;  // it was the drifted state's, or nothing's
+        if (mirror_.repair) return;  // the digest was that of the drifted state
         std::map<uint64_t, Digest>& digests = mirror_.state_digests;
         digests[computed->first] = computed->second;
         while (digests.size() > kDigestsKept) digests.erase(digests.begin());
@@ -370,7 +371,7 @@ absl::Status ReplicaKeeper::NeedMemory(uint64_t elements) {
 void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)> done) {
   auto status = std::make_shared<absl::Status>();
   auto saved = std::make_shared<absl::Status>();
-  // It confirms the state in memory, and no header will any more.
+  // The seal confirms the state in memory, and no later header will.
   const bool save = upkeep_.TakeSave();
   queue_.Run(
       [this, status, saved, seal, save] {
@@ -391,11 +392,12 @@ void ReplicaKeeper::Broken(const absl::Status& status) {
 }
 
 // -----------------------------------------------------------------------------------------------
-// The state anew
+// Opening the replica again
 
 // Opens the replica again from the present files on disk.
 void ReplicaKeeper::Reopen() {
-  // Here, not on the pool: a worker that comes up asks for the same memory.
+  // This is done on the loop, not on the pool, because a worker that starts asks for the same
+  // memory.
   const absl::Status memory = NeedMemory(genesis().manifest().elements());
   if (!memory.ok()) return Broken(memory);
   reopens_ = has_state();
@@ -486,7 +488,7 @@ void ReplicaKeeper::Remake(std::optional<Digest> expected) {
 
 // The replica was opened again: checks whether its state is now that of the history.
 void ReplicaKeeper::CheckRepair() {
-  mirror_.opening = true;  // nobody else may use it yet
+  mirror_.opening = true;  // the replica must not be used yet
   auto state = std::make_shared<Digest>();
   queue_.Run([this, state] { *state = replica_->StateDigest(); }, guard_.Wrap([this, state] {
     mirror_.opening = false;

@@ -30,12 +30,12 @@ void ReplicaRepair::OnFetched(uint64_t version) {
 
 absl::Status ReplicaRepair::SetAside(Files& files, const std::string& dir) const {
   if (fetches_ == 0) return absl::OkStatus();
-  // The own ones may be what was wrong: the fetched one is the newest from here on.
+  // The replica's own snapshots may be the cause. From now on the fetched one is the newest.
   RETURN_IF_ERROR(SetSnapshotsAside(files, dir, fetched_version_));
   return fetches_ > 1 ? SetLogAside(files, dir) : absl::OkStatus();
 }
 
-// A state of any other version was reached from a snapshot that the chain confirms.
+// Any other version was reached from a snapshot that the chain confirms, so its state is accepted.
 bool ReplicaRepair::Accepts(uint64_t version, const Digest& state) const {
   return version != version_ || expected_.value_or(state) == state;
 }
@@ -65,8 +65,8 @@ Retention::Events ReplicaUpkeep::RetentionEvents() {
   Retention::Events events;
   events.on_pass = [this](const absl::Status& status, const RetentionReport&,
                           uint64_t header_allowance) {
-    // The next header says whether the state in memory is right; where none comes, a disk that
-    // leads nowhere twice is worth less than it.
+    // The next header shows whether the state in memory is right. If none comes, and the disk has
+    // failed twice, the state in memory is more trustworthy than the disk.
     const bool twice = save_ && absl::IsDataLoss(status);
     save_ = !twice && absl::IsDataLoss(status);
     AfterPass(twice, header_allowance);
@@ -148,7 +148,7 @@ void ReplicaUpkeep::AfterPass(bool save, uint64_t header_allowance) {
   events_.run(
       [done, save, doubted = save_, header_allowance](Replica* replica) {
         if (replica == nullptr) return;
-        // A seal confirms the state as the next header does.
+        // A seal confirms the state, as the next header would.
         done->saved = save || (doubted && replica->seal().has_value());
         done->status = done->saved ? replica->SaveState() : replica->CompactLog(header_allowance);
       },
@@ -158,11 +158,11 @@ void ReplicaUpkeep::AfterPass(bool save, uint64_t header_allowance) {
         } else if (!done->status.ok()) {
           env_.log.Warning(absl::StrCat("log: ", done->status.message()));
         }
-        // Headers that cannot be written anew cannot be read by the next start either.
+        // If headers cannot be rewritten, the next start cannot read them either.
         if (!done->saved && absl::IsDataLoss(done->status)) save_ = true;
         under_way_ = false;
         if (std::exchange(opener_waits_, false)) return events_.on_free();
-        // Where no pass has told, the folder does.
+        // If there is no report of a pass, the offer is read from the folder.
         if (done->saved || retention_.failing()) {
           ReadOffer();
         } else {

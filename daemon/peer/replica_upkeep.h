@@ -25,11 +25,10 @@ namespace atolld {
 
 // The repair of a replica whose state is wrong or may be wrong: the state that the replica should
 // have, and the progress of the repair.
-//
-// It tries cheap means first. The first is the replica's own snapshot and log, which suffice if
+//  It tries cheap means first. The first is the replica's own snapshot and log, which suffice if
 // only the memory was corrupt. The second is a snapshot from other peers, of which only those
-// blocks are fetched that differ from the blocks on this disk. The last is such a snapshot without
-// the replica's own log. Files that are set aside are kept on the disk.
+// blocks are fetched that differ from the blocks on this disk. The last is such a snapshot, with
+// the replica's own log set aside. Files that are set aside are kept on the disk.
 class ReplicaRepair {
  public:
   // `expected` is the digest of the state of `version`. If it is not known, the state to which the

@@ -19,9 +19,9 @@
 namespace atolld {
 namespace {
 
-// After a save, the next one waits this many times as long as the save took: so saving takes at
-// most a twentieth of the time, whatever the model's size. A save that is left out only means that
-// a restart loses its residual.
+// After a save, the next one waits this many times as long as the save took: so that saving takes
+// at most a twentieth of the time for any model. If a save is left out, the only effect is that a
+// restart loses this residual.
 constexpr int kRest = 19;
 
 bool Bit(const std::string& bitmap, int position) {
@@ -61,7 +61,7 @@ absl::Status WriteTo(WritableFile& file, const std::string& head, absl::Span<con
   return file.Sync();
 }
 
-// Fails with NOT_FOUND if a header in (version, committed] includes the peer or is not here.
+// Fails with NOT_FOUND if a header in (version, committed] includes the peer or is missing.
 absl::Status CheckNotIncluded(Files& files, const std::string& dir, uint64_t version,
                               uint64_t committed, const std::string& peer) {
   if (version > committed) return absl::NotFoundError("its version was never committed here");
@@ -151,7 +151,7 @@ void Residual::Load(const v1::Genesis& genesis, uint64_t version) {
   absl::StatusOr<std::vector<float>> values =
       LoadResidual(env_.files, dir_, genesis, version, self_);
   if (!values.ok()) {
-    // Losing it is legal: training goes on, the updates lose a little once.
+    // Losing the residual is allowed: training continues, and the updates lose a little once.
     const std::string why = absl::StrCat("the residual is not used: ", values.status().message());
     if (!absl::IsNotFound(values.status())) {
       env_.log.Warning(why);
@@ -204,7 +204,7 @@ void Residual::Save(const v1::Genesis& genesis, Task done) {
     return;
   }
   saving_ = true;
-  discarded_ = false;  // or replaced by what is newer
+  discarded_ = false;  // removed now, or replaced by newer values
   const absl::Time began = env_.executor.Now();
   auto status = std::make_shared<absl::Status>();
   env_.executor.Offload(

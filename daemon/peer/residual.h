@@ -6,9 +6,8 @@
 // s is the scale by which the entry took the update (CarriedShare in
 // membership/trust/contribution.h). If an update is refused for its content, its residual is
 // dropped as well.
-//
-// A residual is as long as the flat vector. With fragments, an update has only the values that its
-// entry covers, and the entry changes only those values of the residual. An update that an entry
+//  A residual is as long as the flat vector. With fragments, an update has only the values that its
+// entry covers, and the entry changes only these values of the residual. An update that an entry
 // left out completely is dropped, and the residual is unchanged.
 //
 // (compression/error_feedback.h describes error feedback; its beta is the run's decay.) Only the

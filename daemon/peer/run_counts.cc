@@ -57,7 +57,7 @@ void RunCounts::Complete(const std::string& run, v1::PeerProgress* progress) {
   told_.sent_bytes = progress->exchange_bytes_sent();
   told_.received_bytes = progress->exchange_bytes_received();
   told_.train_seconds = progress->train_seconds();
-  // Before the run is known, its earlier counts are taken to be of the one that will be.
+  // Before the run is known, the earlier counts are assumed to belong to it.
   if (run.empty() || run == earlier_.run) {
     told_.sent_bytes += earlier_.sent_bytes;
     told_.received_bytes += earlier_.received_bytes;

@@ -15,7 +15,9 @@ namespace {
 std::string Lacks(uint64_t last, const std::optional<uint64_t>& held) {
   if (!held) return absl::StrCat("holds nothing and lacks the state of version ", last);
   const std::string holds = absl::StrCat("holds version ", *held, " and lacks ");
-  if (*held >= last) return absl::StrCat(holds, "the state of the history");  // it has drifted
+  if (*held >= last)
+    return absl::StrCat(holds, "the state of the history");  // its state has
+                                                             // drifted
   if (*held + 1 == last) return absl::StrCat(holds, "entry ", last);
   return absl::StrCat(holds, "entries ", *held + 1, " to ", last);
 }
@@ -100,8 +102,8 @@ void RunEnd::OnDigest() {
   }));
 }
 
-// The seal names another state than this replica's: this is the last chance to repair it, while
-// others may still be there to fetch from.
+// The seal names another state than this replica's: This is the last chance to repair it, while
+// other peers may still be there to fetch from.
 void RunEnd::Mend(const Digest& state) {
   const absl::StatusOr<Digest> expected = DigestFromBytes(seal_->state_digest());
   if (!expected.ok()) return;
@@ -119,8 +121,8 @@ void RunEnd::Mend(const Digest& state) {
 }
 
 // Other peers may still need the last entries from here. The coordinator knows which living peers
-// do. A coordinator that stays away for failure_timeout is gone like any other silent process, and
-// with it the reason to stay.
+// do. If the coordinator is away for failure_timeout, it counts as gone like any other silent
+// process, and there is no reason to stay.
 void RunEnd::CheckFarewell() {
   if (!written_ || over_) return;
   const bool alone =
@@ -141,8 +143,8 @@ void RunEnd::CheckFarewell() {
 }
 
 // Checks whether this peer is stranded: no peer has given anything for so long that every peer
-// which can come back has done so. A silent donor is dead by then, and one that had lost the
-// coordinator has redialled and was asked for what it offers.
+// which can come back has done so. By then a silent donor counts as dead, and a donor that had lost
+// the coordinator has dialled again and was asked for its data.
 void RunEnd::CheckStranded() {
   if (over_ || written_ || mending_ || !events_.coordinator_up()) return;
   const std::optional<FetchFailure>& failing = keeper_.failing();

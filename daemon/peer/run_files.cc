@@ -23,8 +23,8 @@ constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json",  "special_t
                                             "generation_config.json", "config.json",
                                             "tokenizer.model",        "chat_template.jinja"};
 
-// The pause between two rounds of asking for a file that no peer could give: peers that have it may
-// be starting.
+// The pause before the peers are asked again for a file that none could give. Peers that have it
+// may be starting.
 constexpr absl::Duration kBetweenAsking = absl::Seconds(1);
 
 constexpr const char* kRoles[] = {kTokenizerRole, kProgramRole, kValidationRole};
@@ -121,9 +121,9 @@ bool RunFiles::Needs(absl::string_view role) const {
   return Takes(spec_, role) && !(role == kTokenizerRole && own_.prepared);
 }
 
-// Returns true if the worker is to use this machine's own file. If that differs from the run's, the
-// worker refuses it and names both. But files beside a tokenizer were not chosen by the owner, and
-// the data that all evaluate on must be the run's, so that losses can be added.
+// Returns true if the worker must use this machine's own file. If it differs from the run's, the
+// worker refuses it and names both. For files beside a tokenizer, which the owner did not choose,
+// and for common validation data, over which losses are added, the run's file is used instead.
 bool RunFiles::UsesOwn(absl::string_view role) const {
   const std::vector<OwnFile> own = OwnOf(role);
   if (own.empty()) return false;
@@ -142,8 +142,8 @@ bool RunFiles::UsesOwn(absl::string_view role) const {
   return here == listed;
 }
 
-// Says, of the files of a role that the worker would take from the folder, which one is not here
-// and why; empty if none is missing.
+// Returns which of the role's files that the worker would take from the folder is missing, and why.
+// Returns an empty text if none is missing.
 std::string RunFiles::Lacks(absl::string_view role) const {
   for (int i = 0; i < spec_.files_size(); ++i) {
     const v1::RunFile& file = spec_.files(i);
@@ -182,7 +182,7 @@ RunFilePlaces RunFiles::places() const {
 }
 
 void RunFiles::Follow(const v1::RunSpec& spec, bool recorded) {
-  // Another version 0 than the first may become the run's, with another list.
+  // Until version 0 is recorded, another version 0 with another list may become the run's.
   if (recorded_ && (!recorded || SameFiles(spec_, spec))) return;
   spec_ = spec;
   recorded_ = recorded;
@@ -200,7 +200,8 @@ void RunFiles::Follow(const v1::RunSpec& spec, bool recorded) {
   Survey();
 }
 
-// Finds out which copies are here; own files that are the listed ones are copied first.
+// Finds out which copies are in the folder. First copies this machine's own files that are the
+// listed ones.
 void RunFiles::Survey() {
   surveying_ = true;
   auto kept = std::make_shared<std::set<int>>();

@@ -7,7 +7,7 @@ namespace atolld {
 void TrainingFigures::OnProgress(const v1::WorkerProgress& progress) {
   const v1::WorkerProgress before = std::exchange(newest_, progress);
   if (progress.step() != 0) return;
-  // It has no figures yet: those of the last round stay.
+  // A new round has no figures yet, so those of the last round are kept.
   if (progress.loss() == 0) newest_.set_loss(before.loss());
   newest_.set_tokens_per_second(before.tokens_per_second());
 }
@@ -17,7 +17,7 @@ void TrainingFigures::OnBoundary(absl::Time now, uint64_t bytes, const v1::Bound
   tokens_ += boundary.tokens();
   work_.OnBoundary(now, bytes, boundary.waited_seconds());
   if (boundary.seconds() <= 0) return;
-  // A short round has no other figure.
+  // In a short round the worker reports no other figure.
   newest_.set_tokens_per_second(static_cast<double>(boundary.tokens()) / boundary.seconds());
 }
 

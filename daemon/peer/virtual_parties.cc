@@ -36,7 +36,8 @@ VirtualParties::VirtualParties(Env env, Worker& worker, const Settings& settings
 void VirtualParties::Start(const v1::RunSpec& spec, Events events) {
   spec_ = spec;
   events_ = std::move(events);
-  // A party's residual is of all that it hands over; of which an entry takes a fragment alone.
+  // A party's residual covers its whole update, but with fragments an entry takes only a part of
+  // that.
   if (settings_.keep && spec.exchange().error_feedback() && FragmentsOf(spec) == 1) {
     residuals_ = std::make_shared<PartyResiduals>(
         env_.files, absl::StrCat(settings_.dir, "/parties"), settings_.peer, spec);
@@ -117,7 +118,7 @@ void VirtualParties::Begin(const v1::TrainSteps& order) {
 void VirtualParties::Draw() {
   PartyDraw draw{kTrainDraw,      spec_.seed(),     round_->order.version(),
                  settings_.first, settings_.hosted, settings_.a_round};
-  // Epsilon counts on nobody else knowing who was drawn, and on no party being drawn more often.
+  // Epsilon is right only if no other process knows the draw, and if no party is drawn more often.
   draw.share = PrivacyTermsOf(spec_.privacy()).sampling;
   if (draw.share < 1) draw.seed = env_.executor.Random();
   round_->parties = DrawParties(draw, is_there_);
@@ -164,7 +165,7 @@ void VirtualParties::OnMessage(const v1::WorkerMessage& message) {
   }
 }
 
-// Counts steps over all parties of the round, so that the done and remaining work is right.
+// Counts steps over all parties of the round, so that the progress is that of the whole round.
 void VirtualParties::OnProgress(const v1::WorkerProgress& progress) {
   v1::WorkerMessage told;
   *told.mutable_progress() = progress;
@@ -180,7 +181,8 @@ void VirtualParties::OnProgress(const v1::WorkerProgress& progress) {
   v1::WorkerProgress* whole = told.mutable_progress();
   whole->set_step(static_cast<uint32_t>(done));
   whole->set_steps(static_cast<uint32_t>(round_->parties.size() * nominal));
-  if (progress.step() == 0 && round_->next > 0) {  // no figures yet: those of the last party stand
+  if (progress.step() == 0 && round_->next > 0) {  // no figures yet, so those of the last party are
+                                                   // kept
     whole->set_loss(newest_.loss());
     whole->set_tokens_per_second(newest_.tokens_per_second());
   }
@@ -191,7 +193,7 @@ void VirtualParties::OnProgress(const v1::WorkerProgress& progress) {
 void VirtualParties::OnBoundary(const v1::Boundary& boundary) {
   if (!training_ || boundary.version() != round_->order.version() ||
       boundary.party() != OnWire(round_->parties[round_->next])) {
-    return;  // of a round that was replaced
+    return;  // it belongs to a round that was replaced
   }
   training_ = false;
   const uint32_t party = round_->parties[round_->next];
@@ -241,7 +243,7 @@ void VirtualParties::Add(const v1::Boundary& boundary, uint32_t party, const Par
 
 void VirtualParties::OnAdded(const std::shared_ptr<Round>& round) {
   summing_ = false;
-  if (round != round_) {  // it was replaced meanwhile, or dropped
+  if (round != round_) {  // the round was replaced or dropped meanwhile
     if (round_ != nullptr && !training_ && !round_->parties.empty()) TrainNext();
     return;
   }

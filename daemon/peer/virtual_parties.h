@@ -13,11 +13,10 @@
 // Laws:
 // - A party that trained on no data, or whose update is not finite, is left out. If no party is
 //   left, the handed-over update is not finite, and the peer refuses it like any such update.
-// - A Rebase in the middle of a round applies to the party that is being trained. Parties that are
-// done keep
-//   their updates: a pseudo-gradient is the distance that a party moved from its own base, and a
-//   rebase adds theta - base to both the parameters and the base, so it does not change the
-//   pseudo-gradient. Later parties begin from the new theta.
+// - A Rebase in the middle of a round applies to the party that is being trained. Parties that have
+//   finished keep their updates: a pseudo-gradient is the distance that a party moved from its own
+//   base, and a rebase adds theta - base to both the parameters and the base, so it does not change
+//   the pseudo-gradient. Later parties begin from the new theta.
 // - A round exists only in memory. It is lost with the worker, and the next TrainSteps begins it
 //   again with the same parties; a replaced TrainSteps drops it.
 // - With control variates, TrainSteps.taken is true for a party if its newest update was in a mean

@@ -13,9 +13,9 @@
 //   WorkerWatch      holds the VirtualParties if there are any, otherwise the WorkerProcess
 //   WorkerLink       holds the WorkerWatch, as RoundRunner does; is not a Worker itself
 //
-// Orders pass from the last to the first by the methods of Worker. What the worker reports comes
-// back by Worker::Events, which each object gives to the one that it holds in Start. The daemon's
-// process owns the WorkerProcess, and Peer owns the others.
+// Orders pass from the last to the first by the methods of Worker. The worker's reports come back
+// through Worker::Events: in Start, each object passes its events to the object that it holds. The
+// daemon's process owns the WorkerProcess, and Peer owns the others.
 #pragma once
 
 #include <cstdint>

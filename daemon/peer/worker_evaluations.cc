@@ -9,7 +9,7 @@
 namespace atolld {
 namespace {
 
-// One loss a party; none if this peer holds no data out.
+// Adds one loss for each party, or none if this peer holds no data out.
 void TellOwnLosses(const v1::WorkerEvaluated& evaluated, v1::Evaluated* answer) {
   v1::OwnLoss* const own = answer->mutable_own();
   for (const double loss : evaluated.own_losses()) {
@@ -45,8 +45,8 @@ void WorkerEvaluations::OnMoved(bool worker_ready) {
   }
 }
 
-// This replica must not fall behind for a slow share: the other peers, which hold the entries that
-// it lacks, may leave meanwhile.
+// Gives the shares up if commits have waited too long. The replica must not fall behind because of
+// a slow share: the other peers, which hold the entries that it lacks, may leave meanwhile.
 void WorkerEvaluations::Watch(uint64_t version) {
   env_.executor.RunAfter(failure_timeout_, guard_.Wrap([this, version] {
     if (asked_.empty() || asked_.front().version() != version) return;

@@ -11,7 +11,7 @@
 namespace atolld {
 namespace {
 
-// Not even the digest of private data is told: it would confirm a guess of the data.
+// Leaves out even the digest of private data, because it would confirm a guess of the data.
 v1::WorkerReady ReadyOf(const v1::RunSpec& spec, const v1::WorkerConfigured& worker) {
   v1::WorkerReady ready;
   *ready.mutable_manifest() = worker.manifest();
@@ -62,7 +62,7 @@ void WorkerLink::HoldBack(const std::string& why) {
 void WorkerLink::Allow() {
   if (!std::exchange(held_back_, false)) return;
   lost_ = absl::OkStatus();
-  SendLost(lost_);  // it is being started
+  SendLost(lost_);  // an empty reason means that the worker is being started
   if (started_) worker_.Resume();
 }
 
@@ -76,7 +76,7 @@ void WorkerLink::Start() {
   worker_.Start(spec_, std::move(events));
 }
 
-// Repeats earlier messages, which may not have arrived, with what is now known of the run.
+// Repeats earlier messages, which may not have arrived, with the present information about the run.
 void WorkerLink::Repeat() {
   const std::string misfit = configured_ ? MisfitOf(*configured_) : "";
   worker_.Renew(spec_, misfit);
@@ -87,9 +87,8 @@ void WorkerLink::Repeat() {
   }
 }
 
-// Returns why the worker does not fit the run, or "". A worker that trains something else is no
-// reason to lose the member: the member follows the commits, and the next worker is told the run as
-// it is then known.
+// Returns why the worker does not fit the run, or "". Even if it does not fit, the peer remains a
+// member: it follows the commits, and the next worker gets the run's spec as it is then known.
 std::string WorkerLink::MisfitOf(const v1::WorkerConfigured& worker) const {
   if (genesis_recorded_) {
     return std::string(CheckWorker(keeper_.genesis(), ReadyOf(spec_, worker)).message());
@@ -147,12 +146,12 @@ void WorkerLink::OnLost(const absl::Status& why) {
   making_initial_state_ = false;
   lost_ = absl::UnavailableError(why.message());
   SendLost(why);
-  if (was_configured) runner_.OnWorkerLost();  // it knows of no other
+  if (was_configured) runner_.OnWorkerLost();  // otherwise the round was given no worker
 }
 
 void WorkerLink::MakeInitialState() {
   if (keeper_.has_state()) {
-    if (keeper_.version() == 0) SendInitialState();  // made, but never recorded there
+    if (keeper_.version() == 0) SendInitialState();  // made, but the coordinator never recorded it
     return;
   }
   if (!configured_) return;
@@ -167,14 +166,14 @@ void WorkerLink::MakeInitialState() {
 // Makes version 0 from the parameters that the worker has put into the update slot.
 void WorkerLink::CreateState() {
   if (!making_initial_state_ || !configured_) return;
-  if (genesis_recorded_) {  // another's came first
+  if (genesis_recorded_) {  // another peer's version 0 was recorded first
     making_initial_state_ = false;
     return;
   }
   keeper_.Create(GenesisHere());
 }
 
-// Returns the genesis with the fields that only this machine knows.
+// Returns the genesis, with the fields that only this machine knows filled in.
 v1::Genesis WorkerLink::GenesisHere() const {
   v1::Genesis genesis;
   *genesis.mutable_spec() = spec_;
@@ -190,7 +189,7 @@ v1::Genesis WorkerLink::GenesisHere() const {
 // samples that the parent has spent.
 void WorkerLink::CreateBranch() {
   if (!branch_parent_) return SayCannotMake();
-  if (genesis_recorded_) return;  // another's came first
+  if (genesis_recorded_) return;  // another peer's was recorded first
   v1::Genesis genesis = GenesisHere();
   v1::Lineage* lineage = genesis.mutable_spec()->mutable_parent();
   const v1::RunSpec& parent = branch_parent_->spec();

@@ -25,14 +25,16 @@ constexpr char kWaitPolicy[] = "OMP_WAIT_POLICY";
 constexpr absl::Duration kFirstRestartPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(10);
 
-// A worker asked to stop writes its optimiser's state first; a hung one is not waited for longer.
+// A worker that is asked to stop first writes its optimiser's state. If it hangs, it is killed
+// after this time.
 constexpr absl::Duration kStopPatience = absl::Seconds(5);
 
-// The reason is repeated at this interval, so that a reader of the log an hour later still finds
-// why nothing is trained here.
+// The reason is repeated at this interval, so that the log still shows an hour later why this peer
+// trains nothing.
 constexpr absl::Duration kSayAgain = absl::Minutes(10);
 
-// A progress bar and a line for each step pass; a worker that writes more repeats itself.
+// This lets a progress bar and a line for each step pass. A worker that writes more is repeating
+// itself.
 constexpr double kMostOutputBytesPerSecond = 16 << 10;
 
 constexpr int kUnclearDeaths = 3;
@@ -112,7 +114,7 @@ void WorkerProcess::Launch() {
   failure_.clear();
   restarted_ = absl::OkStatus();
   absl::Status ready = Listen();
-  // Each time anew: what was missing may have been installed since.
+  // The program is looked for each time, because it may have been installed since.
   const std::string& kind = spec_.model().kind();
   if (settings_.program.empty()) program_ = FindWorkerProgram(kind, settings_.program_folder);
   if (ready.ok() && program_.empty()) ready = absl::FailedPreconditionError(NoWorkerText(kind));
@@ -134,7 +136,7 @@ void WorkerProcess::Launch() {
     options.arguments.insert(options.arguments.end(),
                              {"--slower", absl::StrFormat("%.17g", settings_.slower)});
   }
-  // libgomp's threads would spin between libtorch's loops and take the processors from OpenBLAS'.
+  // libgomp's threads would spin between libtorch's loops and take the processors from OpenBLAS.
   if (std::getenv(kWaitPolicy) == nullptr) options.environment = {{kWaitPolicy, "PASSIVE"}};
   if (memory_ != nullptr) {
     options.descriptors = {{memory_->fd(), MemoryFile::kDescriptor}};
@@ -161,7 +163,7 @@ void WorkerProcess::Launch() {
 }
 
 void WorkerProcess::Relay(const std::string& line) {
-  if (!said_.empty() && !configured_) {  // what one says that is started again and again
+  if (!said_.empty() && !configured_) {  // output of a worker that is started again and again
     env_.log.Debug(line);
   } else if (absl::StrContains(line, "warning")) {
     env_.log.Warning(line);
@@ -289,7 +291,7 @@ void WorkerProcess::OnGone(const std::string& how) {
   }
   if (paused) {
     configured_ = false;
-    return Launch();  // unless it is paused still
+    return Launch();  // Launch does nothing while the worker is paused
   }
   const absl::Duration pause = pause_.Next();
   const std::string why = failure_.empty() ? how : failure_;
@@ -302,7 +304,8 @@ void WorkerProcess::OnGone(const std::string& how) {
 void WorkerProcess::SayGone(const std::string& why, absl::Duration pause) {
   const std::string trouble = WithoutNumbers(why);
   const absl::Time now = env_.executor.Now();
-  // One that went without a word may have been killed by somebody: that is told a few times.
+  // A worker that ended without a message may have been killed by a person, so this is logged a few
+  // times.
   const bool unclear = failure_.empty() && pause_.ends() <= kUnclearDeaths;
   const bool again = trouble == said_ && now < said_at_ + kSayAgain && !unclear;
   env_.log.Write(again ? Log::Level::kDebug : Log::Level::kWarning,
@@ -324,7 +327,7 @@ void WorkerProcess::Pause() {
   if (stopping_ || std::exchange(paused_, true) || process_ == nullptr || ending_) return;
   ending_ = true;
   env_.log.Info(absl::StrCat("ending the worker (pid ", process_->pid(), ")"));
-  if (call_ == nullptr) return process_->Kill(SIGKILL);  // it holds nothing yet
+  if (call_ == nullptr) return process_->Kill(SIGKILL);  // without a call it holds nothing yet
   LetEnd();
 }
 

@@ -99,7 +99,7 @@ class WorkerProcess : public Worker {
   // The reason why Restart has ended the worker; OK if Restart was not called.
   absl::Status restarted_;
   std::string failure_;  // The failure that the worker reported before it ended.
-  // Its ends are those of workers in a row that had not trained anything usable.
+  // Counts the workers in a row that ended before they had trained anything usable.
   RestartPause pause_;
   // The last logged reason why a worker ended, without numbers; empty if the last worker trained
   // something usable.

@@ -9,8 +9,8 @@
 namespace atolld {
 namespace {
 
-// In failure_timeouts, with minima: a first step may compile its kernels, and a start may read all
-// of the data, even if failure_timeout is short.
+// In units of failure_timeout, with minima: even if failure_timeout is short, a first step may
+// compile its kernels, and a start may read all of the data.
 constexpr int64_t kUnmeasured = 60;
 constexpr absl::Duration kLeastUnmeasured = absl::Minutes(1);
 constexpr int64_t kStart = 180;
@@ -47,7 +47,7 @@ void WorkerWatch::Start(const v1::RunSpec& spec, Events events) {
   worker_.Start(spec, std::move(heard));
 }
 
-// Another worker is started, which knows nothing of the previous worker's tasks.
+// Called when another worker is started, which knows nothing of the previous worker's tasks.
 void WorkerWatch::Begin() {
   initial_state_ = training_ = false;
   shares_ = 0;
@@ -56,7 +56,7 @@ void WorkerWatch::Begin() {
   Watch();
 }
 
-// While there is to be no worker, its silence does not count.
+// Called when there must be no worker, so that silence does not count.
 void WorkerWatch::Pause() {
   worker_.Pause();
   starting_ = initial_state_ = training_ = false;
@@ -112,7 +112,7 @@ void WorkerWatch::OnMessage(const v1::WorkerMessage& message) {
       ended_ = 0;
       return;
     case v1::WorkerMessage::kProgress:
-      // Before the first step is done nothing is known of how long one takes.
+      // Before the first step is done, the duration of a step is unknown.
       return Live(message.progress().evaluated() > 0 ||
                   (message.progress().step() > 0 && shares_ == 0));
     default:

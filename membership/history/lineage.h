@@ -44,7 +44,7 @@ void AddLineage(const v1::RunSpec& spec, DigestBuilder& builder);
 std::string LineageText(const v1::Lineage& lineage);
 
 // -----------------------------------------------------------------------------------------------
-// Checks that a model fits a state, by comparing the tensors of both.
+// These functions check that a model fits a state, by comparing the tensors of both.
 
 // A manifest and its name in messages, such as "the run's model".
 struct NamedManifest {

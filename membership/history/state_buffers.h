@@ -1,5 +1,5 @@
 // The parts of a run's replicated state other than theta, and the scalars by which an entry changes
-// the common control variate, which is not part of any outer rule.
+// the common control variate. That variate is not part of any outer rule.
 //
 // The state consists of theta, the outer rule's buffers in the order of their names and, in a run
 // that has one, the common control variate. Snapshots contain these parts and digests cover them in

@@ -1,5 +1,5 @@
-// Message sizes: how long the messages of a run can become, given its division into chunks and its
-// peers, and whether each of them stays below its limit.
+// Message sizes: computes how long the messages of a run can become, given its chunks and its
+// number of peers, and checks that each of them stays below its limit.
 //
 // Data that grows with the model or the number of peers is sent in pages, each of which fits in a
 // message for any run (docs/protocol.md has the table). The messages that this file computes cannot

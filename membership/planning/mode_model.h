@@ -1,5 +1,5 @@
-// ModeModel: how long a round takes in each mode, and for how much of it a peer's worker trains,
-// computed only from what PredictExchange says of the exchange.
+// ModeModel: predicts how long a round takes in each mode, and for how much of that time a peer's
+// worker trains. Its only input about the exchange is the result of PredictExchange.
 //
 //   a round takes max(train + lost, floor)
 //

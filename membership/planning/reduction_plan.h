@@ -36,8 +36,8 @@ std::vector<double> ShardWeights(absl::Span<const double> bandwidths);
 std::vector<uint32_t> SplitChunks(uint32_t chunks, absl::Span<const double> weights);
 
 // -----------------------------------------------------------------------------------------------
-// ReductionPlan: which peer averages which part of an entry, and which one takes over when a peer
-// is lost.
+// ReductionPlan: records which peer averages which part of an entry, and decides which one takes
+// over when a peer is lost.
 //
 // Every shard has a reducer. This is a contributor or, if no contributor can be reached, an
 // aggregator, which is a peer that trains nothing. In a plan by region, each region other than the

@@ -17,8 +17,8 @@
 
 namespace atolld {
 
-// ExchangeTraffic: how much each peer sends over which line in one exchange, as shares of the
-// parameter vector.
+// ExchangeTraffic: computes how much each peer sends over which line in one exchange, as shares of
+// the parameter vector.
 //
 // Chunks are divided and relayed in the same way as by ReductionPlan. An exchange is a pipeline: a
 // stage sends each chunk as soon as the stage before has delivered it. The stages are contributions
@@ -102,8 +102,7 @@ ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chun
                           const Grouping& grouping = Grouping());
 
 // -----------------------------------------------------------------------------------------------
-// RoundModel: how long an exchange takes on a network and what limits it, computed without running
-// it.
+// RoundModel: predicts how long an exchange takes on a network and what limits it.
 //
 //   seconds = before and after + max(lines, stages, streams, processor) + round trips
 //

@@ -23,7 +23,8 @@ std::string ShortHex(const std::string& digest) {
   return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
 }
 
-// Checks the fields of a Ready whose update has no masks yet (MaskedAttempts checks the proof).
+// Checks the fields of a Ready with an update that is not masked yet (MaskedAttempts checks the
+// proof).
 absl::Status CheckUnmaskedReady(const std::string& signing_key, const v1::Ready& ready) {
   if (signing_key.empty()) {
     return absl::InvalidArgumentError("a run with masks needs a signing key of each party");

@@ -107,7 +107,8 @@ std::vector<Adoption::Refusal> Adoption::Advance(absl::Time now, absl::Duration 
   for (const auto& [peer, claim] : claims_) longest = std::max(longest, claim.version);
   *reason = absl::StrCat("the store is at version ", version, ", peers hold version ", longest,
                          ": their history is being adopted");
-  // Waits for the longest history of all that come back, not that of the first.
+  // Waits for all former members, because the longest history of all of them counts, not that of
+  // the first one.
   if (members.roster().in_grace(now)) return {};
   const bool hopeless = std::all_of(claims_.begin(), claims_.end(),
                                     [](const auto& entry) { return entry.second.helpless; });
@@ -154,7 +155,7 @@ std::vector<Adoption::Refusal> Adoption::AskBeyondGap(absl::Time now, absl::Dura
   }
   if (!chosen.empty() && !MayClaim(chosen).ok()) return {{chosen, MayClaim(chosen)}};
   if (chosen.empty()) return awaited ? std::vector<Refusal>() : RefuseAll(ledger.version());
-  // Asks for the genesis as well, to check that the history is this run's.
+  // Asks for the genesis as well, to check that the history belongs to this run.
   Ask(now, chosen, claims_.at(chosen).oldest, true, members, out);
   return {};
 }
@@ -162,9 +163,9 @@ std::vector<Adoption::Refusal> Adoption::AskBeyondGap(absl::Time now, absl::Dura
 absl::StatusOr<bool> Adoption::OnHeaders(const std::string& peer, const v1::Headers& headers,
                                          const Ledger& ledger, LeaseBook* leases, RunOutput* out) {
   const uint64_t version = ledger.version();
-  if (asked_ != peer) return false;  // too late: another was asked
+  if (asked_ != peer) return false;  // too late: another peer was asked
   if (headers.headers_size() > 0 && headers.headers(0).version() <= version)
-    return false;  // repeated, and late
+    return false;  // repeated or late
   const bool fresh = !ledger.genesis();
   const bool bare = (fresh || asked_first_ > version + 1) && !headers.has_genesis();
   const bool useless =
@@ -227,7 +228,7 @@ std::vector<Adoption::Reached> Adoption::TakeReached(const Ledger& ledger) {
     if (claim.version > ledger.version()) continue;
     Reached reached = {peer, claim.held, claim.version, absl::OkStatus()};
     const std::string digest = ledger.digest(claim.version);
-    // The digest of a version in a gap is unknown; its holder's own chain decides.
+    // The digest of a version in a gap is unknown. The peer checks it against its own chain.
     if (!digest.empty() && digest != claim.header_digest) {
       reached.fits = absl::FailedPreconditionError(
           absl::StrCat("its version ", claim.version, " has header ",

@@ -101,7 +101,7 @@ Ballot::Key Ballot::KeyOf(const v1::Vote& vote) {
   v1::Vote same;
   same.set_payload_digest(vote.payload_digest());
   *same.mutable_records() = vote.records();
-  return same.SerializeAsString();  // compared only within this process
+  return same.SerializeAsString();  // it is compared only within this process
 }
 
 absl::Status Ballot::OnVote(const std::string& peer, const v1::Vote& vote, Outcome* outcome) {
@@ -154,7 +154,7 @@ void Ballot::OnShardsHeld(const std::string& peer, const v1::ShardsHeld& held) {
 void Ballot::Count(const std::string& peer, const v1::Vote& vote) {
   const size_t contributes = Contributes(peer) ? 1 : 0;
   const auto former = votes_.find(peer);
-  if (former != votes_.end()) {  // it changed its result, or repeats it
+  if (former != votes_.end()) {  // the peer changes its vote or repeats it
     auto& of_state = sides_[former->second.state_digest()];
     const auto side = of_state.find(KeyOf(former->second));
     side->second.peers.erase(peer);
@@ -227,7 +227,8 @@ void Ballot::NameOddOnes(const std::string& state, Outcome* outcome) {
 }
 
 void Ballot::Agree(std::vector<std::string> peers, Outcome* outcome) {
-  // One of the other reducers told peers different things, so these are not asked to average for a
+  // One of the other reducers has told peers different things, so these reducers do not average for
+  // a while.
   // while.
   if (!group_.empty()) {
     for (const std::string& peer : reducers_) {
@@ -309,7 +310,8 @@ std::set<std::string> Ballot::ThinServers(const v1::Vote& vote) const {
   return servers;
 }
 
-// The peers that averaged them may have left the others out, so they are redone once by others.
+// Handles chunks with too few contributors. The peers that averaged them may have left contributors
+// out, so other peers redo the chunks once.
 void Ballot::OnThin(const std::set<std::string>& servers, Outcome* outcome) {
   thin_.insert(servers.begin(), servers.end());
   Shun();
@@ -325,7 +327,8 @@ void Ballot::OnThin(const std::set<std::string>& servers, Outcome* outcome) {
   outcome->verdict = Verdict::kGiveUp;
 }
 
-// The peer that caused this is lost, and has delivered nothing under the next attempt.
+// Handles records that are too long. The peer that caused this is lost, and delivers nothing under
+// the next attempt.
 void Ballot::OnLongRecords(Outcome* outcome) {
   const bool redone = !std::exchange(long_records_, true) && plan_.RotateAll();
   outcome->errors.push_back(
@@ -404,7 +407,7 @@ Ballot::Outcome Ballot::OnLost(absl::Span<const std::string> peers) {
       SettleAudit(&outcome);
       return outcome;
     }
-    audit_.reset();  // no peer could be given what was agreed on
+    audit_.reset();  // the agreed payload could not be given to any peer
   }
   if (fresh.empty()) return outcome;
   // The remaining peers may all have voted already; then nothing needs to be redone.
@@ -444,7 +447,8 @@ Ballot::Outcome Ballot::OnUnreachable(const std::string& reporter,
     return outcome;
   }
   if (plan_.unreachable().count(reducer) > 0) return outcome;
-  // Reports under an older revision count as well: several peers find the same at a time.
+  // Reports under an older revision also count, because several peers find the same at the same
+  // time.
   std::set<std::string>& accusers = accusers_[reducer];
   const bool fresh = accusers.insert(reporter).second;
   if (!fresh && !(current && plan_.Serves(reducer))) return outcome;
@@ -490,20 +494,20 @@ Ballot::Outcome Ballot::OnProbed(const std::string& peer, bool answered) {
   return outcome;
 }
 
-// Called when two accounts say so.
+// Called when two accounts say that the reducer cannot be reached.
 void Ballot::MoveUnreachable(const std::string& reducer, Outcome* outcome) {
   plan_.MarkUnreachable(reducer);
   Shun();
-  // If no peer can take over, those that reach each other may still finish before the deadline.
+  // If no peer can take over, the peers that reach each other may still finish before the deadline.
   if (!plan_.Serves(reducer)) return;
   ReductionPlan before = plan_;
   if (plan_.MoveFrom({reducer}, &outcome->events)) return Revise(outcome);
   plan_ = std::move(before);
 }
 
-// One of the two is badly connected, or lies, and it is unknown which. Without the reporter all
-// others continue unchanged. If the reporter is needed, it takes over the shards that it cannot
-// fetch.
+// Continues without a reporter that alone cannot reach the reducer. One of the two is badly
+// connected or lies, and it is unknown which. Without the reporter all others continue unchanged.
+// If the reporter is needed, it takes over the shards that it cannot fetch.
 void Ballot::DoWithout(const std::string& reporter, const std::string& reducer, Outcome* outcome) {
   const ReductionPlan before = plan_;
   const size_t left = plan_.Present().size() - (Contributes(reporter) ? 1 : 0);
@@ -519,8 +523,8 @@ void Ballot::DoWithout(const std::string& reporter, const std::string& reducer, 
     }
     plan_ = before;
   }
-  // This happens once, and only for the first of two that cannot reach each other; otherwise they
-  // would take turns forever.
+  // This happens only once, and only for the first of two peers that cannot reach each other;
+  // otherwise they would take over from each other forever.
   if (took_over_.count(reducer) > 0 || !took_over_.insert(reporter).second) return;
   if (plan_.MoveFrom({reducer}, &outcome->events)) return Revise(outcome);
   plan_ = before;
@@ -591,7 +595,8 @@ void Ballot::DrawNonce() {
   plan_.Commit(AuditCommitment(nonce_));
 }
 
-// The voters hold the payload, so they can check whether it follows from the inputs.
+// Begins the audit. The voters hold the payload, so they can check whether it follows from the
+// inputs.
 void Ballot::BeginAudit(Outcome* outcome) {
   AuditJudge::Terms terms;
   terms.previous_header_digest = terms_.previous_header_digest;
@@ -611,7 +616,7 @@ void Ballot::SettleAudit(Outcome* outcome) {
   const AuditJudge::Result result = audit_->Judge();
   outcome->errors.insert(outcome->errors.end(), result.events.begin(), result.events.end());
   outcome->suspects.insert(result.suspects.begin(), result.suspects.end());
-  // A reducer that gives no inputs may be one that no peer can dial.
+  // If a reducer gives no inputs, perhaps no peer can dial it.
   for (const auto& [peer, why] : result.suspects) outcome->probes.insert(peer);
   outcome->liars = result.liars;
   for (const auto& [liar, evidence] : result.liars) {

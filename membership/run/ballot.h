@@ -121,7 +121,7 @@ class Ballot {
   void OnSummed(const std::string& peer);
   // Called when the current revision's deadline has passed without the sums of these peers.
   Outcome OnSumsMissing(absl::Span<const std::string> peers);
-  // Has every shard averaged anew by another reducer.
+  // Makes every shard be averaged again, each by another reducer.
   Outcome RedoAll();
   Outcome OnAuditReport(const std::string& peer, const v1::AuditReport& report);
   // Takes a report after the commit. Returns the reducers that it proves to be liars, with the

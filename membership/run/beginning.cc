@@ -10,7 +10,7 @@
 namespace atolld {
 namespace {
 
-// Returns the number of elements that its worker reports; 0 if it has reported none.
+// Returns the number of elements that the peer's worker has reported, or 0 if it has reported none.
 uint64_t Elements(const Members& members, const std::string& peer) {
   const PeerInfo* const info = members.FindInfo(peer);
   return info == nullptr || !info->worker ? 0 : info->worker->manifest().elements();

@@ -77,7 +77,7 @@ class Beginning {
   std::map<std::string, uint64_t> in_vain_;
   // The time until which peers without a failure are preferred.
   absl::Time others_until_ = absl::InfinitePast();
-  uint64_t kept_ = 0;  // how many versions 0 were not given to any other peer
+  uint64_t kept_ = 0;  // how many versions 0 were given up because no other peer got them
   absl::Time hoarded_since_ = absl::InfiniteFuture();
 };
 

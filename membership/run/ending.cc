@@ -22,10 +22,10 @@ std::set<absl::string_view> VotersOf(const Ledger& ledger) {
   return voters;
 }
 
-// The workers of one peer that may end over one share: a person may have killed the first.
+// How many workers of one peer may end during one share: a person may have killed the first.
 constexpr int kMostEnds = 2;
 
-constexpr size_t kShareTimes = 16;  // the number that is remembered
+constexpr size_t kShareTimes = 16;  // the number of times that are remembered
 
 // Chooses the next evaluator: of the peers that may find a loss, the one with the fewest shares to
 // do; among equals, the first. Giving a share takes a few steps, however many peers there are.
@@ -53,7 +53,8 @@ class EvaluatorQueue {
 
  private:
   const std::vector<std::string> peers_;
-  std::set<std::pair<size_t, size_t>> order_;  // the number of shares to do, and the peer
+  std::set<std::pair<size_t, size_t>> order_;  // the number of shares that a peer has to do, and
+                                               // the peer
 };
 
 }  // namespace
@@ -126,7 +127,7 @@ void Evaluation::LoseWorker(const std::string& peer) {
   TakeBack(peer);
 }
 
-// A worker does one share after another, so a sign of life in one counts for all of its shares.
+// A worker does one share after another, so a sign of life in one share counts for all its shares.
 void Evaluation::OnProgress(absl::Time now, const std::string& peer, uint64_t done) {
   own_.OnProgress(now, peer, done);
   bool lives = false;
@@ -188,7 +189,7 @@ std::optional<absl::Duration> Evaluation::OnEvaluated(absl::Time now, const std:
   if (share.in || (share.asked.count(peer) == 0 && !anybody)) return std::nullopt;
   last_life_ = now;
   overdue_.erase(peer);
-  for (Share& other : shares_) {  // the next of its shares begins now
+  for (Share& other : shares_) {  // the worker begins its next share now
     if (!other.in && other.peer == peer) other.life = now;
   }
   if (!std::isfinite(evaluated.loss_sum()) && !anybody) {
@@ -201,7 +202,7 @@ std::optional<absl::Duration> Evaluation::OnEvaluated(absl::Time now, const std:
   share.in = true;
   share.loss_sum = evaluated.loss_sum();
   share.tokens = evaluated.tokens();
-  // If another peer has the share by now, it is unknown when this one began.
+  // If another peer has the share by now, the time at which this one began is unknown.
   if (share.peer != peer && !share.peer.empty()) return std::nullopt;
   return now - share.given;
 }
@@ -224,7 +225,7 @@ v1::EvaluationRecord Evaluation::Record() const {
   record.set_version(version_);
   record.set_elapsed_seconds(elapsed_seconds_);
   own_.Show(&record);
-  // A common set without tokens does not count: only the parties' own losses are left.
+  // A common set without tokens does not count. Then only the parties' own losses count.
   const bool common = tokens > 0 || !std::isfinite(loss_sum);
   record.set_loss(common ? loss_sum / static_cast<double>(tokens) : record.own_mean());
   record.set_tokens(common ? tokens : own_.tokens());
@@ -251,7 +252,7 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
   const bool due = !evaluating(version) && EvaluationDue(ledger->spec(), version, last) &&
                    !ledger->Evaluated(version) && unjudged_ != version;
   if (evaluation_ && evaluation_->version() != version) CloseOld(now, round, due, ledger, out);
-  // Usually there is nothing to give out, and no peer needs to be looked for.
+  // Usually there is no share to give out, so no peer needs to be looked for.
   if (!due && !evaluating(version)) return;
   if (due) {
     const size_t shares = round.Evaluators(members.roster(), version).size();
@@ -280,8 +281,8 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
   if (!others_come) Complete(ledger, out);
 }
 
-// Called when the run has gone on. Peers that were asked for their own losses may still answer,
-// until another version must be evaluated.
+// Called when the run has continued to a later version. Peers that were asked for their own losses
+// may still answer, until another version must be evaluated.
 void Ending::CloseOld(absl::Time now, const Round& round, bool due, Ledger* ledger,
                       RunOutput* out) {
   if (evaluation_->FirstFree()) {
@@ -341,7 +342,9 @@ void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluato
       peer = busy->Take(*evaluation_, *share);
     }
     if (!peer) {
-      if (evaluation_->FoundNone(*share) == 0) return;  // no peer that could has answered
+      if (evaluation_->FoundNone(*share) == 0)
+        return;  // no peer that could compute it has
+                 // answered
       if (evaluation_->FoundNone(*share) < FindersNeeded(*share, members)) return;
       evaluation_->Close(*share);
       continue;
@@ -352,9 +355,9 @@ void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluato
   }
 }
 
-// Returns how many peers must have found no loss for a share before that is believed: two while
-// another peer is connected that may yet find one. One is enough if one peer alone makes a round.
-// Otherwise the dead may come back, and without them there is no round anyway.
+// Returns how many peers must find no finite loss for a share before this is believed: two while
+// another connected peer may still find one. One is enough if a single peer can make a round.
+// Otherwise dead peers may come back, and without them there is no round anyway.
 size_t Ending::FindersNeeded(uint32_t share, const Members& members) const {
   size_t needed = 1;
   for (const auto& [peer, member] : members.roster().members()) {
@@ -480,8 +483,8 @@ void Ending::Advance(absl::Time now, Ledger* ledger, Members* members, const Rou
   AdvanceSealed(now, *ledger, members, out, reason);
 }
 
-// Returns the quorum of those that made the last version. Where some are not drawn, or updates are
-// dropped, these may be fewer than in other runs.
+// Returns the quorum among the peers that made the last version. If only some peers are drawn, or
+// updates are dropped, this may be less than the run's quorum.
 size_t Ending::Quorum(const Ledger& ledger) const {
   const size_t quorum = settings_.round.quorum;
   const Participation parties(ledger.spec());
@@ -490,8 +493,7 @@ size_t Ending::Quorum(const Ledger& ledger) const {
 }
 
 // Returns how many of the peers that voted for the last version must hold the same digest: a
-// quorum, without those that left or were evicted before they told theirs, since they will not tell
-// it.
+// quorum, minus the peers that left or were evicted before they reported theirs.
 size_t Ending::VotersNeeded(const Ledger& ledger, const Members& members) const {
   size_t needed = Quorum(ledger);
   if (!ledger.header()) return needed;
@@ -506,9 +508,9 @@ size_t Ending::VotersNeeded(const Ledger& ledger, const Members& members) const 
   return needed;
 }
 
-// Returns the digest that `needed` of the voters hold, and that more hold than any other. If fewer
-// than a quorum are needed, all that are left must hold it. Returns an empty string if there is
-// none yet.
+// Returns the digest that at least `needed` voters hold, and that more voters hold than any other
+// digest. If fewer than a quorum are needed, all remaining voters must hold it. Returns an empty
+// string if there is none yet.
 std::string Ending::Agreed(const Ledger& ledger, const Holders& voters, size_t needed) const {
   if (ledger.version() == 0 && !ledger.genesis()->state_digest().empty()) {
     return ledger.genesis()->state_digest();
@@ -549,7 +551,8 @@ std::string Ending::WhatIsMissing(const Ledger& ledger, const Holders& voters, s
                       awaited.empty() ? "a peer" : absl::StrJoin(awaited, ", "));
 }
 
-// The fault may be in their memory: the contents of their disks were checked at every step.
+// Asks the voters to compute their digests again. The fault may be in their memory, because the
+// contents of their disks were checked at every step.
 void Ending::AskAgain(absl::Time now, uint64_t version, const Holders& voters,
                       const Members& members, RunOutput* out) {
   if (voters.size() < 2 || now < asked_again_ + settings_.failure_timeout) return;
@@ -585,7 +588,7 @@ void Ending::Seal(absl::Time now, const std::string& agreed, const Holders& hold
   v1::CoordinatorMessage message;
   *message.mutable_sealed()->mutable_seal() = seal;
   members->SendToAll(std::move(message), out);
-  members->news().Insist();  // it names those that are waited for
+  members->news().Insist();  // the roster names the peers that are waited for
   out->Say(absl::StrCat("the run is sealed at version ", version));
 }
 

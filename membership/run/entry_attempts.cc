@@ -28,7 +28,7 @@
 namespace atolld {
 namespace {
 
-// Keeps the contributors that an entry has room for.
+// Keeps only as many contributors as an entry has room for.
 void KeepWhoFit(const v1::Genesis& genesis, const Round& round,
                 std::vector<ExchangeContributor>* contributors) {
   std::vector<uint32_t> ages;
@@ -51,7 +51,7 @@ constexpr double kWindowChunks = 2;
 // a fast line.
 constexpr double kOpeningChunks = 16;
 
-constexpr size_t kExchangeTimes = 16;  // the number that is remembered for the prediction
+constexpr size_t kExchangeTimes = 16;  // the number of times that are remembered for the prediction
 
 // The rounds for which a peer that others could not reach is not asked to reduce.
 constexpr uint64_t kSparedRounds = 8;
@@ -61,8 +61,8 @@ constexpr uint64_t kSparedRounds = 8;
 // bytes that are noise, stay near the loss of guessing, which is several times that of a trained
 // model.
 constexpr double kLossFactor = 2;
-constexpr double kLossDistance = 1;  // nats: twice a tiny loss is still tiny
-// If only two differ, it is unknown which one is right.
+constexpr double kLossDistance = 1;  // in nats: a tiny loss that has doubled is still tiny
+// With only two losses that differ, it is unknown which one is right.
 constexpr size_t kLeastToCompare = 3;
 
 std::set<std::string> LossesFarAbove(const std::map<std::string, v1::Ready>& contributions) {
@@ -122,8 +122,9 @@ void ScaleByRules(const v1::RunSpec& spec, const Round& round,
   }
 }
 
-// `lacking` gets what the unavailable ones wait for, in words; it may be nullptr. The parties of a
-// masked sum compute it alone: a voter must take the masks off.
+// Returns the aggregators that may reduce. Sets `lacking`, which may be nullptr, to what the
+// unavailable ones wait for, in words. In a run with masks there are none, because every voter must
+// take the masks off.
 std::vector<ExchangeAggregator> AggregatorsFor(absl::Time now, const Round& round,
                                                const Ledger& ledger, Members* members,
                                                std::string* lacking) {
@@ -137,14 +138,14 @@ std::vector<ExchangeAggregator> AggregatorsFor(absl::Time now, const Round& roun
   return aggregators;
 }
 
-// Returns true in a run of one peer, if no other peer is left that could be waited for instead.
+// Returns true if the run has one peer and there is no other peer for which it could wait instead.
 bool MayCommitAlone(const std::string& peer, const Round& round, const Ledger& ledger,
                     const Members& members) {
   return round.alone() && !members.AnotherHolds(peer, ledger.version());
 }
 
-// Returns what their lines up carry, as far as it is known. A line that had room was seen to carry
-// only as much as was asked of it.
+// Returns the rates of the peers' lines up, as far as they are known. The measured rate of a line
+// that had room is not used, because the line was seen to carry only as much as was asked of it.
 std::map<std::string, double> RatesUp(const std::vector<KnownPeer>& peers,
                                       const LinkEstimates& estimates) {
   std::map<std::string, double> rates;
@@ -171,8 +172,8 @@ void SaySlowLines(const v1::ExchangeSpec& exchange, const std::vector<SlowLines:
   }
 }
 
-// The most attempts for which the averaging peer is remembered; more than a run has peers on
-// failing lines.
+// The most attempts for which the averaging peer is remembered. It is more than the number of peers
+// with failing lines in any run.
 constexpr size_t kMostSilent = 64;
 
 // Returns the peer that averages everything, or "" if several do.
@@ -193,7 +194,7 @@ std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
                                   std::vector<ExchangeContributor>* contributors) {
   const std::vector<bool> reduces = WhoReduces(*terms, *contributors);
   if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
-    chosen_ = ChosenPlan();  // all goes to aggregators, whose lines are not measured
+    chosen_ = ChosenPlan();  // aggregators do all the averaging, and their lines are not measured
     counted_on_.clear();
     links_.clear();
     return "";
@@ -220,7 +221,7 @@ std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
     if (contributor.has_shard) {
       contributor.bandwidth = chosen_.bandwidths[i];
     } else if (reduces[i] && links && Weighted(chosen_.shape)) {
-      // The bandwidth by which it is compared with the others when one of them is lost.
+      // This bandwidth is used to compare it with the others when one of them is lost.
       contributor.bandwidth = std::min(links->peers()[i].up, links->peers()[i].down);
     }
   }
@@ -384,14 +385,15 @@ absl::Status EntryAttempts::Begin(absl::Time now, std::vector<ExchangeContributo
   if (terms.version == 1) terms.state_digest = ledger.genesis()->state_digest();
   current_ = std::make_unique<Ballot>(terms, std::move(contributors));
   began_ = now;
-  // The roster is sent before the plan, because a plan that names strangers is not believed.
+  // The roster is sent before the plan, because peers refuse a plan that names unknown peers.
   members->news().Hurry();
   members->SendRosterIfDue(now, ledger.seal(), out);
   SendPlans(now, *members, out);
   return absl::OkStatus();
 }
 
-// A peer that averages checks all updates; the others do not need the data for that.
+// Sends the plan to one peer. A peer that averages checks all updates, so it needs the whole plan;
+// for the others a brief one is enough.
 void EntryAttempts::SendPlan(const std::string& peer, const Members& members, RunOutput* out) {
   const PeerInfo* const info = members.FindInfo(peer);
   const bool takes_brief = brief_plans_ && (info == nullptr || info->follows_changes);
@@ -478,8 +480,8 @@ void EntryAttempts::NoteVote(absl::Time now, const std::string& peer, const v1::
 v1::EntryHeader EntryAttempts::Decide(const Ledger& ledger, const LeaseBook& leases,
                                       uint64_t run_parties) {
   last_ = std::move(current_);
-  // The samples on which the update was trained, as the peer said; they were checked when it was
-  // offered.
+  // The samples on which the peer says that it has trained the update. They were checked when it
+  // was offered.
   const auto samples = [&](const std::string& peer) {
     const auto& named = contributions_.at(peer).samples();
     LeaseBook::Ranges spent =
@@ -554,7 +556,7 @@ v1::RoundRecord EntryAttempts::RecordRound(absl::Time now, const v1::EntryHeader
   record.set_plan(std::string(PlanShapeName(chosen.shape)));
   if (chosen.prediction) record.set_predicted_seconds(chosen.prediction->seconds);
   double loss = 0;
-  // The tokens of those whose loss is a number: a single NaN must not spoil the mean.
+  // Only losses that are numbers count, because a single NaN would spoil the mean.
   double loss_tokens = 0;
   double seconds = 0;
   uint64_t tokens = 0;
@@ -581,10 +583,10 @@ v1::RoundRecord EntryAttempts::RecordRound(absl::Time now, const v1::EntryHeader
   return record;
 }
 
-// A peer whose result had too few contributors does not reduce for a while. A reducer whose results
-// a contributor complains about does not either; if only one contributor complains, that
-// contributor does not, so it gains nothing by the complaint. Reach keeps the dials without an
-// answer, for as long as they are true.
+// A peer with results that had too few contributors does not reduce for a while. Neither does a
+// reducer about which contributors complain. If only one contributor complains, it does not reduce
+// either, so it gains nothing by the complaint. Reach keeps the dials without an answer as long as
+// they are repeated.
 void EntryAttempts::NoteComplaints(uint64_t version, const Ballot& exchange, Members* members) {
   const uint64_t until = version + kSparedRounds;
   for (auto& [accused, complaints] : complaints_) {
@@ -668,7 +670,7 @@ void EntryAttempts::SendDoubts(uint64_t committed, const Members& members, RunOu
 std::vector<std::string> EntryAttempts::GiveUp(absl::Time now, uint64_t committed, Members* members,
                                                RunOutput* out) {
   const uint64_t version = committed + 1;
-  // An exchange whose header was not valid was decided, and failed like any other.
+  // If the header was not valid, the exchange was decided, but has failed like any other.
   const bool decided = current_ == nullptr;
   if (decided) {
     current_ = std::move(last_);
@@ -680,7 +682,7 @@ std::vector<std::string> EntryAttempts::GiveUp(absl::Time now, uint64_t committe
     if (given_up_ == 1 && now >= silent_until_) silent_.clear();
     silent_.push_back(StarOf(current_->plan()));
     if (silent_.size() > kMostSilent) silent_.erase(silent_.begin());
-    // By then its peers have dialled each other again, and have reported the results.
+    // By then the peers have dialled each other again and have reported the results.
     silent_until_ = now + settings_.failure_timeout;
   }
   NoteComplaints(version, *current_, members);

@@ -13,8 +13,8 @@
 namespace atolld {
 namespace {
 
-// Returns false for codecs that decode to a substantially different vector: what they leave out or
-// round away is as large as the noise that is measured.
+// Returns false for codecs that decode to a substantially different vector. The part that they
+// leave out or round away is as large as the noise that is measured.
 bool KeepsLength(const std::string& codec) { return codec != "topk" && codec != "int2"; }
 
 std::string WhyNever(const v1::ExchangeSpec& exchange) {
@@ -29,7 +29,7 @@ std::string WhyNever(const v1::ExchangeSpec& exchange) {
   return "";
 }
 
-// Returns true if every chunk is the mean of all of them.
+// Returns true if every chunk is the mean of all contributors.
 bool Whole(const v1::Vote& agreement, const std::vector<bool>& included) {
   const auto all = [&](const std::string& bitmap) {
     for (size_t i = 0; i < included.size(); ++i) {
@@ -83,7 +83,7 @@ void GradientNoise::NoteCommit(const v1::Plan& plan, const v1::Vote& agreement,
     sample.weight = double{absl::bit_cast<float>(member.weight_bits())};
     sample.squared_norm = scale * scale * absl::bit_cast<double>(member.squared_norm_bits());
     sample.tokens = static_cast<double>(member.tokens());
-    // More steps make a longer update, and scaling undoes that.
+    // More steps make a longer update, and the scale undoes this.
     sample.length = scale * static_cast<double>(member.steps());
   }
   const double squared_mean = ToldSquaredMean(agreement, votes);

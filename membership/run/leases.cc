@@ -7,7 +7,7 @@
 namespace atolld {
 namespace {
 
-// A holder's name that no peer has.
+// The holder's name of lost samples. No peer can have it.
 constexpr char kLost[] = "?";
 
 v1::SampleRange MakeRange(uint64_t first, uint64_t count) {
@@ -52,7 +52,7 @@ LeaseBook::Ranges LeaseBook::Grant(const std::string& holder, uint64_t count) {
   Ranges ranges;
   for (const auto& [first, part] : taken) {
     Assign(first, part, holder);
-    // Neighbours that are granted together are one range to the worker.
+    // Neighbouring ranges that are granted together are given to the worker as one range.
     if (!ranges.empty() && ranges.back().first() + ranges.back().count() == first) {
       ranges.back().set_count(ranges.back().count() + part);
     } else {

@@ -57,7 +57,8 @@ class LeaseBook {
   // by another, named twice, or was never leased.
   bool Adopt(const std::string& holder, absl::Span<const v1::SampleRange> ranges);
 
-  // Mark all samples of `holder` as spent, or as free. Afterwards it holds nothing.
+  // Spend marks all samples of `holder` as spent, and Return marks them as free. Afterwards
+  // `holder` holds nothing.
   void Spend(const std::string& holder);
   void Return(const std::string& holder);
   // Gives all samples that `from` holds to `to`, in addition to those that `to` already holds.

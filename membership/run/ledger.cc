@@ -21,7 +21,7 @@ namespace {
 
 // The pace of a run is that of its last rounds, because peers come and go.
 constexpr size_t kPaceRounds = 8;
-constexpr uint32_t kMostAccounts = 1000;  // in one answer
+constexpr uint32_t kMostAccounts = 1000;  // the most accounts in one answer
 
 constexpr double kAnyMoment = 1;  // seconds
 
@@ -53,8 +53,8 @@ Ledger::Ledger(const RunSettings& settings, const StoredRun& stored, absl::Time 
     earlier_seconds_ = std::max(earlier_seconds_, round.elapsed_seconds());
     budget_.Remember(round);
   }
-  // Records of these versions are with the store that had the run before, so nothing is known of
-  // them here.
+  // The records of these versions are in the store that had the run before, so this process does
+  // not know them.
   if (version() > rounds_.size()) budget_.NoteUnknown(version() - rounds_.size());
 }
 
@@ -65,7 +65,7 @@ uint64_t Ledger::LastVersion(bool exchanging) const {
 
 bool Ledger::Evaluated(uint64_t version) const {
   return std::any_of(
-      evaluations_.rbegin(), evaluations_.rend(),  // the last one is the most likely
+      evaluations_.rbegin(), evaluations_.rend(),  // the last one is the most likely to match
       [&](const v1::EvaluationRecord& record) { return record.version() == version; });
 }
 
@@ -177,7 +177,7 @@ void Ledger::ShowEnd(absl::Time now, absl::Time wall, bool exchanging,
       absl::ToDoubleSeconds(wall + absl::Seconds(seconds) - absl::UnixEpoch()));
 }
 
-// Returns 0 if it is unknown or nothing is left.
+// Returns 0 if the time is unknown or nothing is left.
 double Ledger::SecondsLeft(absl::Time now, bool exchanging) const {
   const uint64_t last = LastVersion(exchanging);
   if (rounds_.empty() || version() >= last) return 0;
@@ -209,7 +209,8 @@ absl::Status Ledger::MayAdopt(uint64_t version, const std::string& digest) const
         absl::StrCat("it holds version ", version, ", but the run ends at ", spec_.rounds()));
   }
   if (!seal_ && only_recovered()) return absl::OkStatus();
-  // Its history left ours at a version that this process, or an earlier one, has committed anew.
+  // The peer's history differs from this one in a version that this process, or an earlier one, has
+  // committed.
   return absl::FailedPreconditionError(
       absl::StrCat("it holds version ", version, " with header ", absl::BytesToHexString(digest),
                    ", but the run's newest is ", this->version(), " with header ",
@@ -220,8 +221,8 @@ absl::Status Ledger::MayAdopt(uint64_t version, const std::string& digest) const
 absl::Status Ledger::CheckChain(uint64_t version, const std::string& digest) const {
   if (Ahead(version)) return MayAdopt(version, digest);
   const std::string known = genesis_ ? this->digest(version) : "";
-  // The digest of a version in a gap is unknown; its holder's own chain decides when it fetches
-  // what it lacks.
+  // The digest of a version in a gap is unknown; the peer checks it against its own chain when it
+  // fetches what it lacks.
   if (!genesis_ || (!known.empty() && known != digest)) {
     return absl::FailedPreconditionError(
         absl::StrCat("its version ", version,
@@ -269,7 +270,7 @@ bool Ledger::Outgrown(const v1::Hello& hello, bool first_word) const {
   if (Planted(PlantedBug::kEpochBelieved)) return hello.epoch() > epoch_ || first_word;
   const std::string life = hello.epoch_proof().substr(0, kLifeBytes);
   if (life.empty() || settings_.life.empty()) return hello.epoch() > epoch_ || first_word;
-  // An epoch of this life is not news, whichever peer repeats it.
+  // An epoch of this process is not news, no matter which peer repeats it.
   return life != settings_.life;
 }
 
@@ -319,8 +320,8 @@ absl::Status Ledger::CheckBeyondGap(const v1::EntryHeader& header) const {
   return settings_.check_signed(header);
 }
 
-// Samples that were leased meanwhile, and that none of these headers spends, were granted before
-// the last lease that they name, or soon after it, because each contributor holds one lease.
+// Marks samples as lost that the missing headers may have spent. These were granted before the last
+// lease that the new headers name, or soon after it, because each contributor holds one lease.
 void Ledger::LoseSamples(const v1::Headers& headers, LeaseBook* leases) const {
   uint64_t longest = 0;
   std::set<std::string> holders;
@@ -447,7 +448,7 @@ void Ledger::Adopt(const v1::EntryHeader& header, RunUpdate* update) {
   v1::RoundRecord record;
   record.set_version(header.version());
   record.set_contributors(static_cast<uint32_t>(header.contributors_size()));
-  record.set_elapsed_seconds(earlier_seconds_);  // not later than anything that follows
+  record.set_elapsed_seconds(earlier_seconds_);  // not later than the times of all later rounds
   uint64_t tokens = 0;
   for (const v1::Contributor& contributor : header.contributors()) tokens += contributor.tokens();
   record.set_tokens(tokens);

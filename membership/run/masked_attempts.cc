@@ -71,7 +71,7 @@ MaskedAttempts::News MaskedAttempts::Begin(absl::Time now, uint64_t epoch,
   parties_.clear();
   for (const ExchangeContributor& contributor : contributors) {
     const std::string& peer = contributor.member.peer();
-    // These are of an earlier attempt.
+    // These belong to an earlier attempt.
     round->trainer(peer).ready.clear_contribution_root();
     round->trainer(peer).ready.clear_signature();
     if (left_out.count(peer) != 0) continue;

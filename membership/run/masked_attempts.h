@@ -47,8 +47,8 @@ class MaskedAttempts {
   // Returns true for a party that is masking or has masked its update, which must therefore not
   // change.
   bool Holds(const std::string& peer) const { return parties_.count(peer) > 0; }
-  // True while the exchange waits for the masks to be taken off. The parties that must answer then
-  // have a deadline of their own.
+  // True while the exchange waits for the masks to be taken off. The answers of the parties then
+  // have a separate deadline.
   bool frozen() const { return sums_.frozen(); }
   // Returns false while the masks are on, because no peer can then know the mean to vote for.
   bool VotesCount() const { return !on_ || sums_.unmasked(); }

@@ -44,8 +44,8 @@ absl::string_view Wanted(MaskRound::Step step, bool exchanging) {
   return "";
 }
 
-// Returns the attempt that a message names, or nullptr if it names none or is of a kind that does
-// not.
+// Returns the attempt that a message names, or nullptr if it names none or this kind of message
+// never does.
 const v1::MaskAttempt* AttemptOf(const v1::MaskFromParty& message) {
   switch (message.message_case()) {
     case v1::MaskFromParty::kShares:
@@ -208,7 +208,7 @@ MaskedSums::Output MaskedSums::OnDeadline(absl::Time now) {
   return out;
 }
 
-// The step ends when no party is waited for. The next step may end at once, if no party is left.
+// Ends the step when no party is waited for. The next step ends at once if no party is left.
 void MaskedSums::GoOn(absl::Time now, bool waited, Output* out) {
   while (round_ != nullptr && deadline_ != absl::InfiniteFuture() && (waited || awaited_.empty())) {
     waited = false;
@@ -327,7 +327,7 @@ MaskedSums::Output MaskedSums::OnSum(absl::Time now, const std::string& peer,
   v1::MaskToParty message;
   *message.mutable_frozen() = *frozen;
   for (const std::string& contributor : frozen->contributors()) Send(contributor, message, &out);
-  // A party may have died since its update arrived: it is in the sum, and answers no more.
+  // A party may have died since its update arrived. It is then in the sum, but will not answer.
   std::vector<std::string> here;
   for (const std::string& contributor : frozen->contributors()) {
     if (std::find(voters.begin(), voters.end(), contributor) != voters.end()) {

@@ -38,10 +38,10 @@ constexpr double kAssumedRate = 1e6;
 // A peer that has lost its coordinator or its donors may need two dials to find them again.
 constexpr absl::Duration kRedials = absl::Seconds(10);
 
-// In failure_timeouts: far longer than the time between two messages of a worker.
+// In units of failure_timeout: far longer than the time between two messages of a worker.
 constexpr int64_t kUnmeasured = 60;
 
-// Rounds a time as it is told to people.
+// Rounds a time that is shown to people.
 absl::Duration Told(absl::Duration time) { return absl::Ceil(time, absl::Milliseconds(100)); }
 
 absl::Duration MedianOf(std::vector<absl::Duration> times) {

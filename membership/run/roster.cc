@@ -14,11 +14,11 @@ namespace {
 // A broken Session is redialled within a second or two; waiting longer only delays the others.
 constexpr absl::Duration kSuspectAtMost = absl::Seconds(3);
 
-// In the evening, an operator can still see the members of the morning.
+// With a day, an operator can still see in the evening which members there were in the morning.
 constexpr absl::Duration kForgottenAfter = absl::Hours(24);
 
-// Every member is told of all others at each change, so names of gone peers must not outnumber the
-// members of a large run.
+// Every member is told of all others at each change, so there must not be more names of gone peers
+// than members of a large run.
 constexpr size_t kMostGone = 256;
 
 bool MayBeForgotten(const RosterMember& member) {
@@ -29,7 +29,7 @@ bool MayBeForgotten(const RosterMember& member) {
 constexpr size_t kToldBeside = 80;
 
 size_t ToldBytes(const RosterMember& member) {
-  if (member.peer.empty()) return 0;  // it is not a member yet
+  if (member.peer.empty()) return 0;  // the peer is not a member yet
   return 2 * member.peer.size() + member.claimed.size() + member.region.size() + kToldBeside;
 }
 
@@ -170,7 +170,7 @@ bool Roster::Taken(const std::string& address, const std::string& but) const {
   });
 }
 
-// Called when the holder has left the address.
+// Called when the holder has left the address. Gives it to another peer that claims it.
 void Roster::PassOn(const std::string& address) {
   const auto claimants = claimants_.find(address);
   if (claimants == claimants_.end() || Taken(address, "")) return;
@@ -209,7 +209,8 @@ void Roster::SetGone(absl::Time now, MemberState state, const std::string& why,
   member->gone_since = now;
   member->restored = false;
   member->draining = false;
-  // The state of a worker that its owner will start later still counts; other peers that are gone
+  // If the peer has left while its owner had stopped its worker, it stays set aside, so that no
+  // round waits for it. Other peers that are gone are no longer set aside.
   // are not expected.
   if (state != MemberState::kLeft || !member->idle_by_owner) {
     member->idle_since = absl::InfiniteFuture();
@@ -266,7 +267,7 @@ size_t Roster::Expected(size_t announced) const {
     if (member.present() && !member.aggregator) ++aside_here;
   }
   const size_t expected = announced - std::min(announced, aside);
-  // Who was set aside and is gone is not among those that are here.
+  // A peer that was set aside and is gone is not among the present trainers.
   return nobody_comes_ ? std::min(expected, Trainers() - aside_here) : expected;
 }
 

@@ -5,12 +5,12 @@
 //   silent for failure_timeout: dead;  Leaving: left;  a Hello makes any peer a member again,
 //   except one that an operator evicted
 //
-// After a restart the former members are suspects in grace: none is declared dead before all of
-// them are back or failure_timeout has passed. If the coordinator itself was stopped for a while,
-// no peer counts as silent for that time. A trainer is set aside if its worker has not trained for
-// SetAsideAfter, for a reason that the peer reports; the first round does not wait for it. No two
-// present members have the same address. The first member with an address keeps it until that
-// member is gone, or until another proves that it is the peer that answers at the address;
+// After a restart there is a grace in which the former members are suspects: none is declared dead
+// before all of them are back or failure_timeout has passed. If the coordinator itself was stopped
+// for a while, no peer counts as silent for that time. A trainer is set aside if its worker has not
+// trained for SetAsideAfter, for a reason that the peer reports; the first round does not wait for
+// it. No two present members have the same address. The first member with an address keeps it until
+// that member is gone, or until another proves that it is the peer that answers at the address;
 // meanwhile other members that claim the address have none. Dead peers and those that left are
 // forgotten after a day, or earlier if there are very many; evicted peers are never forgotten. The
 // class Roster has more than forty methods because each event that changes a member has one, and

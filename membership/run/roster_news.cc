@@ -12,7 +12,7 @@ namespace {
 // A message to one peer costs the coordinator about 50 microseconds, so telling changes takes at
 // most a tenth of a core.
 constexpr absl::Duration kPauseForEach = absl::Microseconds(500);
-constexpr int64_t kToldAtOnce = 4;  // this few peers cost nothing
+constexpr int64_t kToldAtOnce = 4;  // informing so few peers costs nothing
 
 bool Same(const v1::Offer& a, const v1::Offer& b) {
   return a.oldest_entry() == b.oldest_entry() && a.has_snapshot() == b.has_snapshot() &&

@@ -13,8 +13,8 @@
 namespace atolld {
 namespace {
 
-// The number of ready times that are remembered: those of a few rounds of a small run, or of about
-// one of a large run.
+// The number of ready times that are remembered. This covers a few rounds of a small run, or about
+// one round of a large run.
 constexpr size_t kReadyTimes = 64;
 
 // A peer that begins later in a round than this share of the usual time will not be ready with the
@@ -96,7 +96,7 @@ std::vector<std::string> Round::LeaveOut(const Roster& roster,
   if (peers.empty()) return {};
   awaited_.clear();
   size_t there = 0;
-  size_t dialled = 0;  // those of them that others can dial
+  size_t dialled = 0;  // how many of them others can dial
   for (const auto& [peer, member] : roster.members()) {
     const TrainingState* trainer = Find(peer);
     if (trainer == nullptr || !There(member, *trainer)) continue;
@@ -109,7 +109,9 @@ std::vector<std::string> Round::LeaveOut(const Roster& roster,
     const TrainingState* trainer = Find(peer);
     if (member == nullptr || trainer == nullptr || !There(*member, *trainer)) continue;
     if (there <= std::max<size_t>({needed, settings_.quorum, settings_.fewest})) break;
-    if (!member->address.empty() && dialled == 1) continue;  // without it no peer could reduce
+    if (!member->address.empty() && dialled == 1)
+      continue;  // without this peer no peer could
+                 // reduce
     --there;
     dialled -= member->address.empty() ? 0 : 1;
     left_out_.insert(peer);
@@ -125,7 +127,7 @@ bool Round::TryOpen(absl::Time now, const Roster& roster) {
     const TrainingState* trainer = Find(peer);
     if (trainer != nullptr && MayBeDrawn(absl::InfinitePast(), member, *trainer)) ++there;
   }
-  // Whoever is left out is here, and does not count as one who is.
+  // A peer that is left out is present, but is not counted.
   const size_t expected = roster.Expected(settings_.peers);
   const size_t awaited = started_ || settings_.async ? 0 : expected;
   const size_t needed =
@@ -207,7 +209,7 @@ Round::Drawn Round::Draw(absl::Time now, const Roster& roster) const {
   return drawn;
 }
 
-// Returns true if it has taken longer than any peer is waited for.
+// Returns true if the trainer has taken longer than the round waits for any peer.
 bool Round::IsLate(absl::Time now, const TrainingState& trainer) const {
   const std::optional<absl::Duration> deadline = Deadline();
   if (!deadline || trainer.activity != Activity::kTraining) return false;
@@ -245,8 +247,8 @@ std::map<std::string, std::string> Round::Notes(absl::Time now, const Roster& ro
 bool Round::DropsHold(const Roster& roster) const {
   if (!settings_.participation.drops()) return false;
   bool stays = false;
-  bool dialled = false;  // of those that stay
-  bool any = false;      // of all
+  bool dialled = false;  // true if others can dial one of those that stay
+  bool any = false;      // true if any peer takes part
   for (const auto& [peer, member] : roster.members()) {
     if (!member.connected() || !member.present() || left_out_.count(peer) > 0) continue;
     const TrainingState* const trainer = Find(peer);
@@ -281,8 +283,8 @@ std::vector<std::string> Round::MayTrainAhead(const Roster& roster) const {
     const RosterMember* const member = roster.Find(peer);
     const TrainingState& state = trainers_.at(peer);
     if (member == nullptr) continue;
-    // An update that must be announced again may be lost; and a peer that lags must hear of the
-    // commits first.
+    // A peer gets no training ahead while its update may be lost, because it must announce it
+    // again, or while it still has to learn of commits.
     const bool unsure = state.offers || !member->has_state || member->version + 1 < version_;
     if (member->connected() && member->present() && !member->draining && state.worker_ready &&
         !(unsure && state.activity == Activity::kTraining) && left_out_.count(peer) == 0) {
@@ -310,7 +312,9 @@ bool Round::LoseWorker(const std::string& peer) {
   if (lost.worker_ready) lost.worker_lost_in = version_;
   lost.worker_ready = false;
   if (lost.activity != Activity::kTraining) return false;
-  if (settings_.trains_ahead && lost.offers) return false;  // it must announce it again
+  if (settings_.trains_ahead && lost.offers)
+    return false;  // the peer must announce its update
+                   // again
   SetActivity(peer, Activity::kIdle);
   lost.train_started.reset();
   return true;
@@ -359,15 +363,15 @@ absl::Time Round::CloseDeadline() const {
   return deadline ? opened_ + *deadline : absl::InfiniteFuture();
 }
 
-// Each update that arrives asks whether the round may close. Examining all peers each time would
-// take the square of their number.
+// Returns true if a peer that was awaited before is still awaited. This is checked at each update,
+// because examining all peers each time would take the square of their number.
 bool Round::StillAwaited(const Roster& roster) const {
   if (awaited_.empty() || !reason_.empty() || looked_at_ != roster.changes()) return false;
   const TrainingState* const trainer = Find(awaited_);
   return trainer != nullptr && trainer->activity == Activity::kTraining && IsAwaited(*trainer);
 }
 
-// Each update that arrives examines all peers: rounds are short, and few peers are ready in one.
+// Examines all peers at each update, because rounds are short and few peers are ready in one.
 bool Round::MayCloseAsync(absl::Time now, const Roster& roster) {
   size_t ready = 0;
   size_t there = 0;
@@ -404,7 +408,7 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
     const TrainingState* trainer = Find(peer);
     if (trainer == nullptr || !member.present() || left_out_.count(peer) > 0) continue;
     if (trainer->activity == Activity::kIdle) {
-      // While no time is known, the wait for a worker that stays away would never end.
+      // While no times are known, the wait for a worker that does not come back would never end.
       const bool may_be_back = trainer->worker_lost_in == version_ && !trainer->worker_ready &&
                                now < latest_start && latest_start != absl::InfiniteFuture();
       awaited = awaited || (may_be_back && !member.draining);
@@ -524,7 +528,7 @@ std::string Round::GenesisMaker(const Roster& roster,
                                 bool* lacks_reachable) const {
   std::vector<std::string> dial_out;
   const RosterMember* maker = nullptr;
-  // An aggregator takes version 0 from a peer that dials it, and gives it to all.
+  // An aggregator can take version 0 from a peer that dials it, and give it to all others.
   const bool aggregator =
       std::any_of(roster.members().begin(), roster.members().end(), [](const auto& entry) {
         return entry.second.aggregator && entry.second.connected() && entry.second.present();
@@ -546,8 +550,8 @@ std::string Round::GenesisMaker(const Roster& roster,
       maker = &member;
     }
   }
-  // A peer that does not answer at its address may still be reachable for others. But one that
-  // answers is preferred while a peer is still to come.
+  // A peer that does not answer at its address may still be reachable for others. But as long as
+  // more peers are expected, a peer that answers is preferred.
   if (maker != nullptr && maker->in_vain && ready < roster.Expected(settings_.peers)) {
     *reason = absl::StrCat("peer ", maker->peer, " does not answer at ", maker->claimed,
                            ", so another one is to make version 0");

@@ -35,7 +35,7 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       beginning_(settings_),
       workers_({ledger_, members_, training_, exchanges_, ending_, beginning_}),
       view_({ledger_, members_, training_, exchanges_, masks_, ending_, adoption_, beginning_}) {
-  // These peers may have died in an exchange that the former coordinator did not finish.
+  // These peers may have died in an exchange that the previous coordinator did not finish.
   for (const std::string& peer : members_.roster().Gone()) {
     training_.TakeBack(peer);
     training_.DropAhead(peer);
@@ -46,7 +46,7 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
 void Run::Advance(absl::Time now) {
   reason_.clear();
   lacks_reachable_ = false;
-  // Each of these may end its phase.
+  // Each of the following steps may end the phase that it belongs to.
   if (!ledger_.seal()) AdvanceAdoption(now);
   if (view_.exchanging() && adoption_.empty() && !ledger_.seal()) {
     if (masks_.under_way()) FollowMasks(now, masks_.OnDeadline(now, members_, &out_));
@@ -86,7 +86,7 @@ RunOutput Run::Finish(absl::Time now) {
 
 absl::Time Run::NextWake(absl::Time now) const {
   absl::Time next = absl::InfiniteFuture();
-  // A time that has passed, while something else is waited for, must not hide another one.
+  // If a time has passed but something else is waited for, it must not hide a later time.
   for (const absl::Time wake :
        {exchanges_.under_way() ? exchanges_.deadline() : training_.round().CloseDeadline(),
         masks_.Deadline(), members_.roster().NextDeadline(), members_.news().NextDue(),
@@ -117,14 +117,14 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
     members_.ForgetWorkerTrouble(peer);
     beginning_.ForgetRefusal(peer);
   }
-  beginning_.Forget(peer);  // the request may not have reached it
+  beginning_.Forget(peer);  // the request may not have reached the peer
   ending_.TakeBack(peer);
   if (ledger_.Outgrown(hello, joined.first_word)) {
-    OutgrowEpoch(now, hello.epoch());  // this welcomes all peers
+    OutgrowEpoch(now, hello.epoch());  // this sends all peers a Welcome
   } else {
     members_.SendTo(peer, ledger_.Welcome(), &out_);
   }
-  // The others come first: the whole roster contains what they have been told.
+  // The others come first, because the whole roster contains the changes that they have been told.
   members_.SendRosterIfDue(now, ledger_.seal(), &out_);
   members_.SendRoster(peer, &out_);
   if (members_.roster().Find(peer)->draining) members_.SendDrain(peer, &out_);
@@ -148,7 +148,7 @@ RunOutput Run::OnMessage(absl::Time now, SessionId session, const v1::PeerMessag
   const std::string peer = members_.PeerOf(session);
   if (peer.empty()) return RunOutput();
   members_.roster().Heard(now, peer);
-  if (message.has_heartbeat()) {  // frequent, and decides nothing
+  if (message.has_heartbeat()) {  // heartbeats are frequent, and decide nothing
     members_.NoteProgress(now, peer, message.heartbeat().progress());
     ending_.OnProgress(now, peer, message.heartbeat().progress().evaluated());
     return RunOutput();
@@ -213,7 +213,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       break;
     case v1::PeerMessage::kHeartbeat:
     case v1::PeerMessage::MESSAGE_NOT_SET:
-      break;  // a newer release's message, which this one ignores
+      break;  // a message of a newer release, which is ignored
   }
   return absl::OkStatus();
 }
@@ -281,7 +281,7 @@ void Run::Gone(absl::Time now, const std::string& peer) {
   training_.DropAhead(peer);
   if (Planted(PlantedBug::kLeaseReturnedEarly)) training_.TakeBack(peer);
   if (exchanges_.under_way() && exchanges_.current()->Contributes(peer)) {
-    // Its samples stay its own until the commit shows whether chunks of its update were averaged.
+    // Its samples stay leased until the commit shows whether chunks of its update were averaged.
     Act(now, exchanges_.current()->OnLost({peer}));
   } else {
     training_.TakeBack(peer);
@@ -292,7 +292,7 @@ void Run::Gone(absl::Time now, const std::string& peer) {
 
 void Run::ForgetStale(absl::Time now) {
   for (const std::string& peer : members_.roster().Stale(now)) {
-    // An exchange must still decide whether they are spent.
+    // An exchange must still decide whether the samples are spent.
     if (training_.leases().holds(peer)) continue;
     training_.round().Forget(peer);
     exchanges_.Forget(peer);
@@ -301,7 +301,8 @@ void Run::ForgetStale(absl::Time now) {
 }
 
 absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
-  // It made version 0, which was never recorded here: it is asked for it when its worker is ready.
+  // If it has made a version 0 that was never recorded, it is asked for it when its worker is
+  // ready.
   if (synced.has_offer()) members_.roster().SetOffer(peer, synced.offer());
   if (!ledger_.genesis() && synced.version() == 0) return absl::OkStatus();
   if (ledger_.OtherVersionZero(synced.version(), synced.header_digest())) return absl::OkStatus();
@@ -315,13 +316,13 @@ absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
 }
 
 // -----------------------------------------------------------------------------------------------
-// What operators ask of the run and of its peers
+// Operators' orders
 
 absl::StatusOr<RunOutput> Run::OnOrder(absl::Time now, const RunOrder& order) {
   if (order.reason.size() > kLongestReason) {
     return absl::InvalidArgumentError("the reason is longer than 256 bytes");
   }
-  // It goes into logs, one line each.
+  // The reason is written to logs, in one line.
   const std::string reason = absl::Utf8SafeCEscape(order.reason);
   const bool exchanging = view_.exchanging();
   absl::Status status;
@@ -358,9 +359,9 @@ absl::Status Run::Evict(absl::Time now, const std::string& peer, const std::stri
 }
 
 // -----------------------------------------------------------------------------------------------
-// Version 0, and a store that is behind its peers: restored from a copy, or lost
+// Version 0, and a store that is behind its peers because it was restored from a copy or was lost
 
-// Until a round has begun, version 0 may be made anew: see Beginning.
+// Until a round has begun, version 0 may be made again (see Beginning).
 bool Run::GivesVersionZero(absl::Time now) {
   if (version() > 0 || training_.round().started() || exchanges_.under_way()) return true;
   if (!beginning_.Hoarded(now, ledger_, members_, training_.round(), &out_, &reason_)) return true;
@@ -372,10 +373,10 @@ bool Run::GivesVersionZero(absl::Time now) {
 }
 
 absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState& initial) {
-  // Another peer's version 0 stands; the Welcome has told it.
+  // Another peer's version 0 is recorded, as the Welcome has said.
   if (ledger_.genesis()) return absl::OkStatus();
   if (!adoption_.empty() || !beginning_.Takes(peer, initial)) {
-    // A version 0 exists elsewhere. If no peer tells it, this peer is asked again, or another one.
+    // There is another version 0. If no peer reports it, this peer is asked again, or another one.
     beginning_.Forget(peer);
     return absl::OkStatus();
   }
@@ -421,7 +422,7 @@ void Run::WelcomeAll() {
 
 void Run::AdvanceAdoption(absl::Time now) {
   while (!adoption_.empty()) {
-    // Its entry would fork the history.
+    // The entry of this exchange would fork the history.
     if (exchanges_.under_way()) GiveUpExchange(now);
     masks_.End(members_, &out_);
     const std::vector<Adoption::Refusal> refusals =
@@ -469,17 +470,17 @@ void Run::AdoptTraining(absl::Time now, const std::string& peer, HeldTraining he
   training_.Reach(held.samples, ledger_.only_recovered());
   training_.Reach(held.ahead, ledger_.only_recovered());
   const bool contributes = exchanges_.under_way() && exchanges_.current()->Contributes(peer);
-  // An entry that it has not heard of may have taken its update, or dropped it.
+  // An entry that the peer does not know yet may have taken its update, or dropped it.
   const bool settled = version < ledger_.version() && held.offers && IsStreaming(ledger_.spec());
   const bool taken = ledger_.spec().data().private_() && members_.MayBeTaken(peer, version);
   training_.round().trainer(peer).settled = settled || taken ? version + 1 : 0;
   if (settled || taken) held = held.WithoutUpdate();
-  // The update in the exchange is gone, whatever the peer trains instead.
+  // The update in the exchange is gone, no matter what the peer trains instead.
   if (contributes && training_.trains_ahead() && !held.offers) held = HeldTraining();
   if (training_.Resume(peer, held)) return;
   if (!contributes && training_.Resume(peer, held.WithoutUpdate())) return;
   if (contributes) {
-    // Its contribution is gone. Chunks of it may have been averaged, so its samples stay its own
+    // Its contribution is gone. Chunks of it may have been averaged, so its samples stay leased
     // until the commit decides.
     Act(now, exchanges_.current()->OnLost({peer}));
   } else {
@@ -559,7 +560,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   const std::vector<v1::SampleRange> samples(ready.samples().begin(), ready.samples().end());
   training_.Reach(samples, ledger_.only_recovered());
   if (!training_.MayOffer(peer, samples)) {
-    // It was away, and another peer got its samples: they must not count twice.
+    // The peer was away, and another one got its samples, which must not count twice.
     out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer,
                           " trained on samples that are no longer its own; it trains anew"),
              Severity::kWarning);
@@ -585,7 +586,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   return absl::OkStatus();
 }
 
-// The update cannot be used, so the peer trains anew.
+// Called when the update cannot be used. The peer then trains anew.
 void Run::DropUpdate(const std::string& peer, const std::string& why) {
   exchanges_.judge().NoteRefused(peer, why);
   out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ", peer,
@@ -594,7 +595,7 @@ void Run::DropUpdate(const std::string& peer, const std::string& why) {
   training_.Discard(peer, /*refused=*/true);
 }
 
-// This is not an offence: it was honest work for a state that has gone.
+// Called for an update that is too old. This is no offence, because the peer did honest work.
 void Run::DropOld(const std::string& peer, const v1::Ready& ready) {
   members_.NoteSpeed(peer, ready);  // it gets fewer steps the next time with pace 'auto'
   out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ", peer,
@@ -610,7 +611,7 @@ void Run::BeginExchange(absl::Time now) {
   EntryAttempts::Candidates candidates = exchanges_.Choose(now, ledger_.spec(), round, &members_);
   for (const std::string& peer : candidates.outsized)
     DropUpdate(peer, "it is too long for any scale");
-  // Peers that train anew are waited for.
+  // The round waits for peers that train anew.
   if (candidates.contributors.size() < round.quorum()) return;
   absl::Status begun = absl::OkStatus();
   if (masks_.on()) {
@@ -634,7 +635,7 @@ void Run::BeginExchange(absl::Time now) {
   }
 }
 
-// Begins with the peers whose updates are masked. Their Readies contain the roots of these by now.
+// Begins with the peers that have masked their updates. Their Readies now have the roots of these.
 void Run::BeginMasked(absl::Time now) {
   const Round& round = training_.round();
   EntryAttempts::Candidates candidates =
@@ -679,7 +680,7 @@ void Run::FollowMasks(absl::Time now, MaskedSums::News news) {
 
 void Run::OnExchangeDeadline(absl::Time now) {
   if (masks_.VotesCount()) return Act(now, exchanges_.current()->OnDeadline());
-  if (masks_.frozen()) return;  // the remaining steps have deadlines of their own
+  if (masks_.frozen()) return;  // the remaining steps have their own deadlines
   Act(now, exchanges_.current()->OnSumsMissing(masks_.WithoutSum(*exchanges_.current())));
 }
 
@@ -714,8 +715,9 @@ void Run::OnAuditReport(absl::Time now, const std::string& peer, const v1::Audit
   if (exchanges_.under_way()) Act(now, exchanges_.current()->OnAuditReport(peer, report));
 }
 
-// A new process has replaced the exchange's: all that an aggregator averaged is gone. (The samples
-// of a contributor show whether its update is gone; a masked update is kept only in memory.)
+// A new process has replaced the one in the exchange: all that an aggregator averaged is gone. (The
+// samples of a contributor show whether its update is gone; a masked update is kept only in
+// memory.)
 void Run::LoseFromExchange(absl::Time now, const std::string& peer) {
   Ballot* const exchange = exchanges_.current();
   if (!exchange || !exchange->TakesPart(peer)) return;
@@ -767,8 +769,8 @@ void Run::Commit(absl::Time now) {
   const std::vector<std::string> included = training_.Settle(header, exchange.plan());
   for (const std::string& peer : exchange.voters()) {
     const RosterMember* member = members_.roster().Find(peer);
-    // It needs only the header to step, so its next Train may follow at once. A peer that has not
-    // voted may have to fetch the entry first.
+    // A voter needs only the header to step, so its next Train may follow at once. A peer that has
+    // not voted may have to fetch the entry first.
     if (!exchange.Lost(peer) && member->connected() && member->present())
       members_.roster().SetState(peer, header.version());
   }

@@ -50,7 +50,7 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // The first call for a session.
+  // Must be the first call for a session.
   RunOutput OnHello(absl::Time now, SessionId session, const v1::Hello& hello);
   RunOutput OnMessage(absl::Time now, SessionId session, const v1::PeerMessage& message);
   RunOutput OnBroken(absl::Time now, SessionId session);
@@ -86,7 +86,8 @@ class Run {
   uint64_t version() const { return ledger_.version(); }
 
  private:
-  // Does everything that the current phase can do now. Called at the end of each event.
+  // Carries out everything that can be done now in the current phase. Called at the end of each
+  // event.
   void Advance(absl::Time now);
   RunOutput Finish(absl::Time now);
 

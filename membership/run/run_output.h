@@ -74,7 +74,7 @@ struct RunUpdate {
   // The next headers, in ascending order; each commit adds one.
   std::vector<v1::EntryHeader> headers;
   std::optional<HistoryGap> gap;  // the gap before `headers`
-  // Changes the stored one, see Renew in checkpoint.h.
+  // Updates the stored checkpoint (see Renew in checkpoint.h).
   std::optional<HistoryCheckpoint> checkpoint;
   std::optional<LeaseRecords> leases;             // replaces the stored value
   std::vector<MemberRecord> members;              // inserted or replaced
@@ -135,15 +135,15 @@ struct RunSettings {
   uint64_t checkpoint_every = 256;
   // If null, the proof of a checkpoint is its digest.
   std::function<std::string(const Digest&)> sign_checkpoint;
-  // Sign with the run's history key; null if the history is unsigned.
+  // These functions sign with the run's history key; they are null if the history is unsigned.
   std::function<std::string(const v1::EntryHeader&)> sign_header;
   std::function<std::string(const v1::Seal&)> sign_seal;
   std::function<std::string(const v1::Genesis&)> sign_genesis;
   std::function<std::string(const v1::Receipt&)> sign_receipt;
   // Checks that the run's history key has signed the header; null if the history is unsigned.
   std::function<absl::Status(const v1::EntryHeader&)> check_signed;
-  // Sign and check claims that the holder of the history key has begun an epoch; null if the
-  // history is unsigned.
+  // These functions sign and check claims that the holder of the history key has begun an epoch;
+  // they are null if the history is unsigned.
   std::function<std::string(const EpochClaim&)> sign_epoch;
   std::function<bool(const EpochClaim&, const std::string& signature)> check_epoch;
   // 16 random bytes that identify this process of the coordinator.

@@ -53,9 +53,9 @@ class RunView {
   uint64_t LastVersion() const { return run_.ledger.LastVersion(exchanging()); }
   RunPhase phase() const;
 
-  // `reason` says why the run waits if this cannot be seen from its machines; it is empty if there
-  // is no such reason.
-  std::string PhaseText(const std::string& reason) const;  // returned as one word
+  // Returns the phase in one word. `reason` says why the run waits if this cannot be seen from its
+  // machines; it is empty if there is no such reason.
+  std::string PhaseText(const std::string& reason) const;
   // Returns in words what the run waits for; empty if it does not wait.
   std::string WaitingFor(const std::string& reason) const;
   // `wall` is the wall clock's time at `now` (see Run::Status).

@@ -15,7 +15,7 @@ namespace {
 struct Best {
   double loss = std::numeric_limits<double>::infinity();
   uint64_t version = 0;
-  uint32_t since = 0;  // the evaluations after it
+  uint32_t since = 0;  // the number of evaluations after it
 };
 
 Best BestOf(absl::Span<const v1::EvaluationRecord> evaluations) {

@@ -67,13 +67,14 @@ v1::Train Training::AssignAhead(absl::Time now, const std::string& peer, uint64_
   return train;
 }
 
-// No mean contains the samples of a training beside an update.
+// No mean contains the samples of a training ahead, so they become free.
 void Training::DropAhead(const std::string& peer) {
   round_.DropAhead(peer);
   TakeBack(AheadHolder(peer));
 }
 
-// The update crossed the commit. A later Train is not affected by it.
+// Called when the update and the commit were sent at the same time. A later Train is not affected
+// by the update.
 void Training::DropLate(const std::string& peer, const v1::Ready& ready) {
   const TrainingState& trainer = round_.trainer(peer);
   const LeaseBook::Ranges named(ready.samples().begin(), ready.samples().end());
@@ -95,8 +96,8 @@ void Training::LoseWorker(const std::string& peer) {
 }
 
 bool Training::Resume(const std::string& peer, const HeldTraining& held) {
-  // The training ahead that an earlier life of this process gave it may be the update that it
-  // offers by now.
+  // A training ahead that an earlier process of the coordinator gave the peer may by now be the
+  // update that it offers.
   if (!leases_.HoldsExactly(AheadHolder(peer), held.ahead)) TakeBack(AheadHolder(peer));
   if (settings_.private_data ? !held.trains : held.samples.empty() || !Adopt(peer, held.samples)) {
     DropAhead(peer);
@@ -130,7 +131,7 @@ void Training::ResumeAhead(const std::string& peer, const HeldTraining& held) {
   if (!goes_on) return DropAhead(peer);
   AheadTraining ahead = known.value_or(AheadTraining());
   ahead.waits = false;
-  ahead.number = 0;  // as above: it may be of an older Train than the newest
+  ahead.number = 0;  // unknown for the same reason as train_number above
   round_.SetAhead(peer, ahead);
 }
 
@@ -163,15 +164,15 @@ void Training::Discard(const std::string& peer, bool refused) {
 }
 
 bool Training::Adopt(const std::string& peer, absl::Span<const v1::SampleRange> samples) {
-  // Usually it names what it was given; then nothing must be stored.
+  // Usually the peer names the samples that it was given; then there is nothing to store.
   if (leases_.HoldsExactly(peer, samples)) return true;
   if (!leases_.Adopt(peer, samples)) return false;
   changed_ = true;
   return true;
 }
 
-// The samples do not decide it: those of a training that its peer has lost may be granted to it
-// again.
+// The samples do not decide it, because a peer may again be granted the samples of a training that
+// it has lost.
 bool Training::Answers(const std::string& peer, const v1::Ready& ready) const {
   const TrainingState* const trainer = round_.Find(peer);
   return trainer == nullptr || trainer->train_number == 0 || ready.train_number() == 0 ||
@@ -182,7 +183,7 @@ bool Training::MayOffer(const std::string& peer, absl::Span<const v1::SampleRang
   if (settings_.private_data) return round_.trainer(peer).activity != Activity::kIdle;
   if (samples.empty()) return leases_.holds(peer);
   if (Adopt(peer, samples)) return true;
-  // It may offer what it was given to train ahead.
+  // It may offer the training that it was given ahead.
   DropAhead(peer);
   return Adopt(peer, samples);
 }
@@ -214,7 +215,7 @@ std::vector<std::string> Training::Settle(const v1::EntryHeader& header, const v
   }
   changed_ = true;
   for (const std::string& peer : round_.Next(included)) {
-    leases_.Return(peer);  // those of a dropped update; a contributor holds nothing any more
+    leases_.Return(peer);  // the samples of a dropped update; a contributor holds none any more
     leases_.Hand(AheadHolder(peer), peer);
   }
   return included;
@@ -237,7 +238,7 @@ void Training::AdoptHistory(LeaseBook leases, uint64_t version, const Roster& ro
   behind_ = true;
   round_.Skip(version);
   for (const auto& [peer, member] : roster.members()) {
-    DropAhead(peer);  // a peer that still has one says so in its Hello
+    DropAhead(peer);  // a peer that still has one names it in its Hello
     const bool dropped = settings_.one_entry && round_.trainer(peer).offers;
     if (dropped) leases_.Return(peer);
     const bool taken = settings_.private_data ? named.count(peer) > 0 : !leases_.holds(peer);

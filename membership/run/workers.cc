@@ -50,7 +50,7 @@ void Workers::OnLost(const std::string& peer, const v1::WorkerLost& lost, RunOut
   if (lost.bad_update()) run_.exchanges.judge().NoteRefused(peer, why);
   run_.members.NoteWorkerLost(peer, lost, trainer.worker_ready, out);
   Lose(peer);
-  // It is unknown when its owner lets it train again, so no round waits for it.
+  // It is unknown when the owner will let the worker train again, so no round waits for it.
   if (lost.by_owner()) trainer.worker_lost_in = 0;
 }
 

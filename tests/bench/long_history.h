@@ -1,8 +1,7 @@
-// LongHistory: the store's updates of a run of many rounds, without running them: signed headers of
-// the right shape, round records, evaluations, leases, and the checkpoints between them, all as
-// written by the run's own ledger and lease book.
-//
-// It is what a long run leaves with its coordinator; payloads and states are made up. One thread.
+// LongHistory: makes the updates that a run of many rounds would write to its store, without
+// executing the run. They are signed headers of the right shape, round records, evaluations,
+// leases, and the checkpoints between them, all written by the production ledger and lease book.
+//  Payloads and states are made up. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +17,11 @@ namespace atolld {
 
 class LongHistory {
  public:
-  // The run of this config, which gives its id and enough rounds, with `contributors` in each
-  // round.
+  // Makes the run of this config with `contributors` in each round. The config must give the run's
+  // id and enough rounds.
   LongHistory(const Config& config, int contributors, const SigningKey& key);
 
-  // Not copied, because the members refer to each other.
+  // Cannot be copied, because the members refer to each other.
   LongHistory(const LongHistory&) = delete;
   LongHistory& operator=(const LongHistory&) = delete;
 

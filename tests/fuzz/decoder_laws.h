@@ -1,5 +1,5 @@
-// What must hold of a codec's decoder for any bytes. Aborts, as fuzzers expect, if it does not
-// hold.
+// Checks what must hold for a codec's decoder and any bytes. If it does not hold, the process
+// aborts, as fuzzers expect.
 #pragma once
 
 #include <algorithm>
@@ -99,8 +99,8 @@ inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes
   }
 }
 
-// The same for bytes that are nearly right: an update or a mean as an encoder writes it, then
-// damaged.
+// Does the same for bytes that are nearly right: an update or a mean that an encoder has written,
+// and that is then damaged.
 inline void CheckDamagedLaws(const Codec& codec, FuzzInput input) {
   const bool mean = input.Byte() % 2 == 1;
   const std::vector<float> values = input.Values(1 + input.Below(3000));

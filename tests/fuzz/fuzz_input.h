@@ -1,5 +1,5 @@
-// FuzzInput: reads a fuzzer's bytes as numbers and pieces. Require aborts, as fuzzers expect, if a
-// law is broken.
+// FuzzInput: reads a fuzzer's bytes as numbers and pieces. Require aborts the process, as fuzzers
+// expect, if a law is broken.
 #pragma once
 
 #include <algorithm>
@@ -54,8 +54,8 @@ class FuzzInput {
     return values;
   }
 
-  // Changes up to four bytes, and cuts the end off or appends bytes, as the next bytes of the input
-  // say.
+  // Changes up to four bytes, and cuts the end off or appends bytes. The next bytes of the input
+  // decide which.
   void Damage(std::vector<uint8_t>* bytes) {
     const uint8_t how = Byte();
     for (int i = 0; i < how % 5 && !bytes->empty(); ++i) {

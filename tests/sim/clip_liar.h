@@ -1,6 +1,6 @@
-// ClipLiar: a peer's transport that falsifies what the peer says about the length of its update:
-// that it was told to keep to a huge length, and that far more, or far fewer, of its parties kept
-// within it than did.
+// ClipLiar: a peer's transport that falsifies what the peer says about the length of its update. It
+// claims that the peer was told to keep to a huge length, and changes the number of parties that
+// kept within the length to one that is far too high or far too low.
 #pragma once
 
 #include <memory>

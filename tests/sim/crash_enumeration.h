@@ -8,9 +8,9 @@
 //
 // The run covers every kind of write: two founders make version 0, a third peer joins late from a
 // snapshot, a founder leaves, and each version is followed by a snapshot, which replaces what came
-// before. Peers die at each change of their disks (with what was not synced lost, kept or torn),
-// the coordinator before and after each transaction of its store. Until its crash a run equals the
-// run without a crash, so every point is reached. Deterministic; one thread.
+// before. Peers die at each change of their disks, with unsynced data lost, kept or torn. The
+// coordinator dies before and after each transaction of its store. Until its crash a run equals the
+// run without a crash, so every point is reached. Deterministic. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ CrashScenario DrawCrashScenario(uint64_t number);
 
 struct CrashPoint {
   std::string process;
-  uint64_t change = 0;  // The number of the change of its disk, from 1 on.
+  uint64_t change = 0;  // The number of the change on that process's disk, counted from 1.
   SimDisk::Crash left = SimDisk::Crash::kLoseUnsynced;
   std::string what;         // For example "append /p1/log/headers".
   absl::Duration downtime;  // How long until the process is started again.

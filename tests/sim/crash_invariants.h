@@ -1,7 +1,7 @@
-// CrashInvariants: what must hold of a run whichever process died at whichever write, as seen from
-// outside: from the peers' Sessions, the coordinator's store, and the disks.
+// CrashInvariants: checks what must hold for a run no matter which process died at which write. It
+// observes the run from outside: the peers' Sessions, the coordinator's store, and the disks.
 //
-// Each violation is one line. The checks only read the disks. One thread.
+// Each violation is one line. The checks only read the disks. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class CrashInvariants {
   void CheckSamples(const StoredRun& run);
 
   const uint32_t quorum_;
-  std::map<std::string, uint64_t> said_;     // The newest version that each peer has said it holds.
+  std::map<std::string, uint64_t> said_;     // The newest version that each peer says it holds.
   std::map<uint64_t, std::string> digests_;  // The digest of each version's state.
   std::vector<std::string> promised_;        // The digest of each header that was in the store.
   std::vector<std::string> faults_;

@@ -1,14 +1,13 @@
-// EtcdLaw: what must hold of a run's rows in a simulated etcd, whichever coordinator leads, and
-// what those rows contain.
+// EtcdLaw: checks what must hold for a run's rows in a simulated etcd whichever coordinator leads,
+// and knows what those rows contain.
 //
-// - In each term only its leader's writes take effect, each of them once.
+// - In each term only the leader's writes take effect, and each takes effect once.
 // - A leader's term ends by its own clock when its lease ends.
-// - An update is in etcd once Apply has said so, and what a leader reads is the sum of all updates
-//   that have taken effect.
+// - Once Apply has returned OK, the update is in etcd. A leader reads the sum of all updates that
+//   have taken effect.
 //
-// It sees etcd's transactions as they take effect, and so also those of which the answers were
-// lost. The numbers of violations are those of the guarantees: 2 one history, 3 exactly once, 4
-// durability.
+// EtcdLaw sees etcd's transactions as they take effect, including those whose answers were lost.
+// Violations carry the numbers of the guarantees: 2 one history, 3 exactly once, 4 durability.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +27,10 @@ class EtcdLaw {
  public:
   using Violate = std::function<void(int invariant, const std::string& what)>;
 
-  // `prefix` is that of the run's keys and ends with '/'.
+  // `prefix` is the prefix of the run's keys and ends with '/'.
   EtcdLaw(SimEtcd& etcd, std::string prefix, Violate violate);
 
-  // Sets what is called with each update when it takes effect, in order.
+  // Sets the function that is called with each update, in order, when the update takes effect.
   void OnDurable(std::function<void(const RunUpdate&)> callback) {
     on_durable_ = std::move(callback);
   }
@@ -49,7 +48,7 @@ class EtcdLaw {
 
  private:
   class WatchedStore;
-  struct Pending {  // The newest update of a term; it may take effect after Apply has given up.
+  struct Pending {  // The newest update of a term. It may take effect after Apply has given up.
     RunUpdate update;
     bool in_parts = false;
     bool durable = true;
@@ -66,7 +65,7 @@ class EtcdLaw {
   std::function<void(const RunUpdate&)> on_durable_;
   const std::shared_ptr<MemoryStore::Disk> rows_ = std::make_shared<MemoryStore::Disk>();
   std::string leader_;  // The last process that created the key.
-  int64_t fence_ = 0;   // When it did.
+  int64_t fence_ = 0;   // The revision at which that process created it.
   uint64_t terms_ = 0;
   std::set<std::string> commits_;       // The numbers of transactions that have taken effect.
   std::map<int64_t, Pending> pending_;  // By the term's fence.

@@ -1,8 +1,8 @@
-// EtcdState: what an etcd holds, keys with all their revisions and leases, as its documentation
-// describes them, for the calls that daemon/etcd makes.
+// EtcdState: the content of an etcd, which is keys with all their revisions, and leases. It behaves
+// as etcd's documentation says, for the calls that daemon/etcd makes.
 //
-// It is one state in which requests take effect one after another, so it is linearizable. The
-// caller keeps the time: a lease ends when the caller says so. Errors are etcd's own. No I/O.
+// Requests take effect one after another in one state, so it is linearizable. The caller keeps the
+// time: a lease ends when the caller says so. Errors are etcd's own. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,7 @@ class EtcdState {
 
   // Returns the newest version of the key; null if the key does not exist.
   const etcdserverpb::KeyValue* Find(const std::string& key) const;
-  // Returns true if the key has changed in that revision or later, and also if that cannot be told
-  // any more.
+  // Returns true if the key has changed in that revision or later, or if this is no longer known.
   bool ChangedSince(const std::string& key, int64_t revision) const;
 
  private:

@@ -32,7 +32,7 @@ class EtcdTurns {
     std::function<std::shared_ptr<void>()> wait;
     // Leads, in the thread, until lost() is true. Returns ABORTED if it could not begin.
     std::function<absl::Status(std::unique_ptr<Store> store)> lead;
-    // The last call: the process must end, after Stop or because of an error.
+    // Called last: the process must end, either after Stop or because of an error.
     std::function<void(const absl::Status& why)> ended;
   };
 
@@ -43,10 +43,10 @@ class EtcdTurns {
   bool lost() const { return !lost_.empty() || stopping_ || threads_.dead(); }
   // The address of the coordinator that leads instead.
   const std::string& leader() const { return leader_; }
-  // Both are called in the thread.
+  // The next two functions are called in the thread.
   void AwaitLost();
   void Sleep(absl::Duration wait);
-  // Stops as on SIGTERM: it gives its lease back.
+  // Stops the process as SIGTERM does, so that it gives its lease back.
   void Stop();
 
  private:

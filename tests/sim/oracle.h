@@ -1,9 +1,9 @@
-// Oracle: recomputes what an entry's averaged bytes and the state after it must be.
+// Oracle: recomputes an entry's averaged bytes and the state after it.
 //
 // It shares no code with what it checks: it uses scalar loops and the formulas of docs/protocol.md
 // in their plainest form, with one rounding per operation, and the codecs' oracles of the unit
 // tests for chunks. Its only input is the updates as trainers handed them over, and the committed
-// headers. Pure; slow where that is simpler.
+// headers. Pure. Slow where slow code is simpler.
 #pragma once
 
 #include <cstdint>
@@ -29,22 +29,28 @@ class Oracle {
 
   uint64_t version() const { return version_; }
   const std::vector<float>& theta() const { return theta_; }
-  // The buffers of the outer rule: the momentum or the first moment, and the second moment minus
-  // tau^2. Empty if the rule has none.
+  // The next two return the buffers of the outer rule, or an empty vector if the rule has none: the
+  // momentum or the first moment, and the second moment minus tau^2.
   const std::vector<float>& momentum() const { return momentum_; }
   const std::vector<float>& second_moment() const { return second_moment_; }
-  const std::vector<float>& delta_sum() const { return delta_sum_; }  // Only of "delayed_nesterov".
-  const std::vector<float>& control() const { return control_; }      // Empty if the run has none.
+  const std::vector<float>& delta_sum() const {
+    return delta_sum_;
+  }  // used only by
+     // "delayed_nesterov"
+  const std::vector<float>& control() const {
+    return control_;
+  }  // empty if the run has no
+     // control variates
 
   // Returns the fragment that entry `version` covers; 0 if there are no fragments.
   size_t FragmentOf(uint64_t version) const;
-  // Covered returns the values that entry `version` covers, one after another; PutBack writes them
+  // Covered returns the values that entry `version` covers, one after another. PutBack writes them
   // into the whole vector. Updates and residuals below contain these values only.
   std::vector<float> Covered(uint64_t version, absl::Span<const float> all) const;
   void PutBack(uint64_t version, absl::Span<const float> covered, std::vector<float>* all) const;
 
   // Returns what a peer sends for an update that was trained on samples from `first_sample` on, or
-  // no chunks if a value is not finite. With `slow` it is in the codec of slow lines.
+  // no chunks if a value is not finite. If `slow` is true, it uses the codec for slow lines.
   Chunks Encode(const std::string& peer, uint64_t first_sample, absl::Span<const float> values,
                 bool slow = false) const;
 
@@ -52,8 +58,8 @@ class Oracle {
   std::vector<float> WithResidual(std::vector<float> update,
                                   absl::Span<const float> residual) const;
 
-  // Return the squared norm of chunks of `values` values, and the squared distance of the decoded
-  // chunks from the mean of the newest entry.
+  // SquaredNorm returns the squared norm of chunks of `values` values. SquaredDistance returns the
+  // squared distance of the decoded chunks from the mean of the newest entry.
   double SquaredNorm(const Chunks& chunks, size_t values) const;
   double SquaredDistance(const Chunks& chunks) const;
 
@@ -68,10 +74,10 @@ class Oracle {
     uint64_t first_sample = 0;
     const std::vector<float>* values = nullptr;
     int weight_exponent = 0;
-    bool first_range = false;  // As in MaskAttempt.
+    bool first_range = false;  // see MaskAttempt
   };
-  // The same for masked updates: the mean of the sums of integers as they would be without masks.
-  // The masks do not matter.
+  // Returns the payload of masked updates. It adds up the integers without masks, because the masks
+  // cancel out in the sums.
   std::string MaskedPayload(const v1::EntryHeader& header,
                             const std::vector<MaskedUpdate>& updates) const;
 
@@ -100,12 +106,13 @@ class Oracle {
                               absl::Span<const float> values, const Chunks& sent) const;
 
  private:
-  // For a vector of `values` values.
+  // These functions are for a vector of `values` values.
   size_t Elements(size_t values, size_t chunk) const;
   size_t Count(size_t values) const;
-  size_t Covers(uint64_t version) const;  // The number of values.
+  size_t Covers(uint64_t version) const;  // the number of values that the entry covers
   size_t PlaceOf(uint64_t version, size_t at) const;
-  // Returns true if the run rounds stochastically and the codec can; only then does a `key` matter.
+  // Returns true if the run rounds stochastically and the codec supports it. Otherwise the `key`
+  // has no effect.
   bool Stochastic(const std::string& codec) const;
   std::string EncodeUpdate(absl::Span<const float> values, uint64_t key, bool slow) const;
   std::vector<float> DecodeUpdate(const std::string& bytes, size_t elements) const;
@@ -114,7 +121,7 @@ class Oracle {
   double RingStep(size_t block, bool first_range) const;
   double RingCode(const MaskedUpdate& update, float weight, double step, size_t chunk,
                   size_t at) const;
-  // Move one value of theta, and its buffers.
+  // These functions step one value of theta and its buffers.
   void StepControl(const v1::EntryHeader& header, float mean, size_t at);
   void StepValue(const v1::EntryHeader& header, float mean, size_t at);
   void AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at);
@@ -142,14 +149,14 @@ class Oracle {
   std::vector<float> second_moment_;
   std::vector<float> delta_sum_;
   std::vector<float> control_;
-  std::vector<float> mean_;  // The newest entry's; empty before the first.
+  std::vector<float> mean_;  // The newest entry's mean; empty before the first entry.
 };
 
-// The contributors whose chunks entry `header` accepted for `chunk`, and those whose chunks came in
+// The contributors from which an entry accepted a given chunk, and those that it has through
 // partial means.
 struct ChunkSources {
-  std::string contributors;           // A bitmap.
-  std::vector<std::string> partials;  // Bitmaps.
+  std::string contributors;           // a bitmap
+  std::vector<std::string> partials;  // one bitmap for each partial mean
 };
 ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk);
 

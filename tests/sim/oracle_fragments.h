@@ -1,6 +1,6 @@
-// Recomputes, for the oracle, which values of the flat vector belong to each fragment:
-// docs/modes.md in its plainest form, without code shared with membership/history/fragment.h. Pure;
-// slow where that is simpler.
+// Recomputes, for the oracle, which values of the flat vector belong to each fragment. It follows
+// docs/modes.md in the plainest form and shares no code with membership/history/fragment.h. Pure.
+// Slow where slow code is simpler.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace atolld {
 
-// Returns the places of each fragment's values, ascending; empty if everything is one fragment.
+// Returns the positions of each fragment's values, ascending, or an empty vector if everything is
+// one fragment.
 std::vector<std::vector<size_t>> OracleFragments(const v1::RunSpec& spec,
                                                  const v1::Manifest& manifest);
 

@@ -14,8 +14,8 @@ std::string PlantedBugNames();
 
 // The runs in which a bug shows.
 struct RunsOfBug {
-  std::string store;  // As DrawPlan takes it; empty means all.
-  uint64_t seed = 1;  // A seed that has found it, to be tried first.
+  std::string store;  // the store that DrawPlan takes; empty means any
+  uint64_t seed = 1;  // a seed that has found the bug, to be tried first
 };
 RunsOfBug FindRunsOfBug(absl::string_view name);  // Returns all runs for an unknown name.
 

@@ -1,4 +1,4 @@
-// What must hold at the end of every simulated run.
+// Checks what must hold at the end of every simulated run.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -12,14 +12,15 @@
 namespace atolld {
 
 struct SeedOptions {
-  std::vector<uint64_t> seeds;  // In this order.
+  std::vector<uint64_t> seeds;  // run in this order
   // How many of the first seeds are run twice; both runs must have the same history.
   size_t twice = 0;
   int jobs = 1;
   bool verbose = false;  // Prints the story of each seed, in this process.
-  bool calm = false;     // Without the faults that a seed draws; lying peers still lie.
+  bool calm = false;     // leaves out the faults that a seed draws; lying peers still lie
   std::string mode;      // The mode of all runs; if empty, each seed draws its own.
-  std::string store;     // "etcd": several coordinators share a store; empty: one has its own.
+  std::string store;     // with "etcd" several coordinators share a store; if empty, one
+                         // coordinator has its own
   bool json = false;
 };
 

@@ -1,9 +1,9 @@
 // TapTransport: a process's transport that shows a listener what the process says on its Sessions.
 //
-// Every frame that the process writes on a call of the Session method is shown before it is
-// written, and so is the method of every call that it makes or accepts; everything else passes
-// through untouched. What is shown counts as said: it may be on the wire, so the process must be
-// able to keep its word.
+// Every frame that the process writes on a call of the Session method is shown to the listener
+// before it is written. So is the method of every call that the process makes or accepts.
+// Everything else passes through unchanged. A shown frame counts as said, because it may be on the
+// wire; the process must act accordingly from then on.
 #pragma once
 
 #include <functional>

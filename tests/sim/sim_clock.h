@@ -1,8 +1,8 @@
 // A machine's two clocks with their errors: a monotonic clock that drifts, and a wall clock that
 // has an offset, drifts and is stepped.
 //
-// Both are functions of the world's true time and draw no random numbers. They outlive the lives of
-// the machine's process.
+// Both are functions of the world's true time and draw no random numbers. They keep running when
+// the machine's process is restarted.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace atolld {
 
 class SimClock {
  public:
-  // Monotonic returns the value of the monotonic clock at the true time `now`; TrueDelay returns
-  // how much true time passes until it has advanced by at least `delay`.
+  // Monotonic returns the value of the monotonic clock at the true time `now`. TrueDelay returns
+  // the true time after which that clock has advanced by at least `delay`.
   absl::Duration Monotonic(absl::Duration now) const;
   absl::Duration TrueDelay(absl::Duration now, absl::Duration delay) const;
 

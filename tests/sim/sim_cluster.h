@@ -33,12 +33,12 @@ struct SimClusterSettings {
   uint32_t quorum = 2;
   bool error_feedback = false;
   absl::Duration failure_timeout = absl::Seconds(2);
-  std::map<std::string, absl::Duration> steps;  // The steps of single peers, if not 50 ms.
+  std::map<std::string, absl::Duration> steps;  // the step time of single peers, if it is not 50 ms
   std::set<std::string> dial_out;               // Peers that cannot be dialled.
-  std::set<std::string> aggregators;            // In addition to `peers`, and started with them.
+  std::set<std::string> aggregators;            // started with the `peers` and in addition to them
   int founders = 0;  // The trainers that the first round waits for; 0 means `peers`.
   uint64_t elements = 10000;
-  uint32_t fragments = 0;  // For mode "streaming", merged at the boundary; 0 means mode "sync".
+  uint32_t fragments = 0;  // for mode "streaming", merged at the boundary; 0 means mode "sync"
   std::string codec = "int8";
   std::string upper_codec;
   uint32_t chunk_elements = 4096;
@@ -46,19 +46,20 @@ struct SimClusterSettings {
   uint32_t keep_snapshots = 2;
   uint64_t keep_bytes = 0;
   double audit_share = 0.0625;
-  bool masked = false;          // Private data and masked updates, without audits.
-  uint32_t mask_threshold = 0;  // 0 means what suits the number of parties.
-  std::string mode = "sync";    // "streaming" if there are fragments.
-  uint32_t overlap = 1;         // For mode "streaming" without fragments.
+  bool masked = false;          // private data and masked updates, without audits
+  uint32_t mask_threshold = 0;  // 0 means the one that suits the number of parties
+  std::string mode = "sync";    // becomes "streaming" if there are fragments
+  uint32_t overlap = 1;         // for mode "streaming" without fragments
   std::string outer = "nesterov";
   double outer_rate = 0.7;
   uint32_t age_cutoff = 0;
-  bool auto_pace = false;                    // The steps follow each peer's speed.
-  bool own_initial = false;                  // Each peer's worker makes a different version 0.
-  std::map<std::string, Hostility> hostile;  // Peers that lie.
-  std::set<std::string> hung_makers;         // Peers whose workers hang when they make version 0.
-  bool start = true;                         // If false, the test starts each process.
-  bool watched = false;                      // status() is kept.
+  bool auto_pace = false;                    // the number of steps follows each peer's speed
+  bool own_initial = false;                  // each peer's worker makes a different version 0
+  std::map<std::string, Hostility> hostile;  // peers that lie
+  std::set<std::string> hung_makers;         // peers with workers that hang when they make version
+                                             // 0
+  bool start = true;                         // if false, the test starts each process
+  bool watched = false;                      // if true, status() is kept up to date
 };
 
 // Called with what the coordinator says on its Sessions.
@@ -79,14 +80,14 @@ class SimCluster {
   bool started(const std::string& name) const { return started_.count(name) != 0; }
   std::vector<std::string> PeersStarted() const;
 
-  // What the coordinator has made durable.
+  // The data that the coordinator has made durable.
   const StoredRun& stored() const { return store_->state->run; }
   uint64_t version() const { return stored().version(); }
-  // What the coordinator shows, at most 100 ms old; only if settings.watched.
+  // The status that the coordinator shows, at most 100 ms old. Kept only if settings.watched.
   const v1::RunStatus& status() const { return status_; }
   const std::vector<RunUpdate>& transactions() const { return store_->journal; }
-  // Restores the coordinator's folder, while it is down, as from a backup with the first
-  // `transactions`.
+  // Restores the coordinator's folder as from a backup that has only the first `transactions`. The
+  // coordinator must be down.
   void RestoreStore(size_t transactions);
   bool RunToVersion(uint64_t wanted, absl::Duration limit = absl::Minutes(10));
 
@@ -99,7 +100,7 @@ class SimCluster {
     trainers_[peer]->SpoilNext(how);
   }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
-  // An evaluation hangs in the last version only.
+  // If the stage is an evaluation, the worker hangs in that of the last version only.
   void HangWorker(const std::string& peer, SimWorker::Stage stage, bool always) {
     trainers_[peer]->HangAt(stage, always, settings_.rounds);
   }
@@ -131,7 +132,7 @@ class SimCluster {
   const SimClusterEar ear_;
   std::set<std::string> started_;
   std::map<std::string, absl::Status> finished_;
-  std::map<std::string, SimWorker*> trainers_;  // Those of living peers that train.
+  std::map<std::string, SimWorker*> trainers_;  // those of living peers that train
   std::map<std::string, Peer*> peers_;          // The living peers.
   std::map<std::string, std::shared_ptr<HostileTransport>> hostile_;
   const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();

@@ -1,11 +1,11 @@
-// A simulated disk: synced data survives a crash; unsynced data is lost, kept or torn; and
-// operations fail when the test says so.
+// A simulated disk. Synced data survives a crash; unsynced data is lost, kept or torn. Operations
+// fail when the test says so.
 //
-// A file's bytes are durable after WritableFile::Sync, its name (creation, rename, removal) after
-// SyncDirectory of its directory. A rename is atomic: a crash keeps it or undoes it, never half of
-// it. Directories themselves are durable at once. A disk outlives the lives of its process; handles
-// of a former life fail with UNAVAILABLE. Every change has a number, from 1 on, and the process can
-// be made to die at it.
+// A file's bytes are durable after WritableFile::Sync. Its name (creation, rename, removal) is
+// durable after SyncDirectory of its directory. A rename is atomic: a crash keeps it or undoes it
+// as a whole. Directories themselves are durable at once. The disk remains when its process is
+// restarted; handles of a former life fail with UNAVAILABLE. Changes are numbered from 1, and a
+// test can make the process die at any of them.
 #pragma once
 
 #include <cstdint>
@@ -30,34 +30,35 @@ struct SimWrite {
   enum class Kind { kCreate, kAppend, kSync, kRename, kRemove, kTruncate, kMkdir, kSyncDirectory };
   uint64_t number;
   Kind kind;
-  std::string path;  // For a rename, the new name.
+  std::string path;  // for a rename, the new name
 };
 
 class SimDisk {
  public:
-  // What a crash leaves of the data that was not durable.
+  // How much of the data that was not durable is left after a crash.
   enum class Crash {
-    kLoseUnsynced,  // Nothing.
-    kKeepUnsynced,  // Everything.
-    kLoseBytes,     // All names but no bytes: a file created and not synced is there, and empty.
-    // All bytes except an end of the last append, if that was not synced, and a random part of the
-    // names.
+    kLoseUnsynced,  // nothing
+    kKeepUnsynced,  // everything
+    kLoseBytes,     // all names but no bytes: a file that was created and not synced exists, and is
+                    // empty
+    // All bytes except the last part of the last append, if that was not synced, and a random part
+    // of the names.
     kTornLast,
-    kDrawn,  // One of the above, drawn at each crash.
+    kDrawn,  // one of the above, drawn at each crash
   };
   void CrashNow(Crash crash);
 
   void Wipe();  // Empties the disk.
-  // Beyond it, writes fail with RESOURCE_EXHAUSTED.
+  // Sets the size of the disk, beyond which writes fail with RESOURCE_EXHAUSTED.
   void SetCapacity(uint64_t bytes) { capacity_ = bytes; }
-  uint64_t used() const { return used_; }      // By files that have a name.
-  uint64_t writes() const { return writes_; }  // Changes of any kind so far.
+  uint64_t used() const { return used_; }      // by files that have a name
+  uint64_t writes() const { return writes_; }  // changes of any kind so far
 
   // Flips one bit of an existing, durable file; returns false if there is no such byte.
   bool FlipBit(const std::string& path, uint64_t offset, int bit);
 
-  // Faults, drawn from the disk's own random numbers. Each stays until it is set anew or EndFaults
-  // is called.
+  // Faults are drawn from the disk's own random numbers. Each fault stays until it is set again or
+  // EndFaults is called.
   void SeedFaults(uint64_t seed) { random_ = SimRandom(seed); }
   // Makes a creation, append or rename fail with `status`, to which the path is added; a failed
   // append may have written a part. Use RESOURCE_EXHAUSTED for a full disk and UNKNOWN for a broken
@@ -65,26 +66,27 @@ class SimDisk {
   void FailWrites(double probability, absl::Status status);
   void FailNextWrites(uint64_t count, absl::Status status);
   void FailReads(double probability, absl::Status status);
-  // Flips a bit in what the reader gets; the disk keeps its bytes.
+  // Flips a bit in the bytes that a reader gets. The bytes on the disk stay as they are.
   void FlipBitOnRead(double probability) { flip_probability_ = probability; }
   // A failed fsync ends the process at that instant, as in production, with the sync undone.
   void FailSyncs(double probability) { sync_probability_ = probability; }
   // Delays work on the pool that syncs, by a duration between these for each sync.
   void SlowSync(absl::Duration least, absl::Duration most);
-  void EndFaults();  // Ends all of these, and the limit of capacity.
+  void EndFaults();  // Ends all these faults and the limit of capacity.
 
   // Makes the process die at its `count`-th change from now (1 is the next). With kLoseUnsynced the
   // change is not made; otherwise it is made, and then suffers the crash. The interrupted call gets
   // UNAVAILABLE. The latest request counts; 0 cancels it.
   void CrashAtWrite(uint64_t count, Crash crash);
-  // Sets what is called before each change, in this life and later ones. It must not use the disk.
+  // Sets the function that is called before each change, in this life and later ones. It must not
+  // use the disk.
   void OnWrite(std::function<void(const SimWrite&)> callback) { on_write_ = std::move(callback); }
-  // Sets what is called after the crash when the disk has ended a life by itself.
+  // Sets the function that is called after the crash when the disk itself has made the process die.
   void OnDeath(std::function<void()> callback) { on_death_ = std::move(callback); }
 
-  // Returns how long the syncs since the last call must take.
+  // Returns how long the syncs since the last call of this function must take.
   absl::Duration TakeDelay();
-  // Changes whenever handles become invalid.
+  // A number that changes whenever handles become invalid.
   uint64_t life() const { return life_; }
 
  private:
@@ -94,13 +96,13 @@ class SimDisk {
 
   struct Inode {
     std::string bytes;
-    size_t synced = 0;  // How many of them are durable, unless `shadow` is set.
+    size_t synced = 0;  // how many of the bytes are durable, unless `shadow` is set
     std::unique_ptr<const std::string> shadow;
     bool named = false;
     void KeepDurable(size_t size);  // Called before `bytes` shrink to `size`.
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
-  // A change of names that no SyncDirectory has made durable: `removed` disappears, `added`
+  // A change of names that no SyncDirectory has made durable yet: `removed` disappears and `added`
   // appears.
   struct NameChange {
     std::string removed;
@@ -108,7 +110,7 @@ class SimDisk {
     std::shared_ptr<Inode> inode;
   };
 
-  // Counts a change and makes it, unless a fault or the end of the process prevents it.
+  // Counts a change and carries it out unless a fault or the end of the process prevents it.
   absl::Status Change(SimWrite::Kind kind, const std::string& path, uint64_t life,
                       absl::FunctionRef<absl::Status()> make);
   absl::Status DrawWriteFault(SimWrite::Kind kind, const std::string& path);
@@ -155,7 +157,7 @@ class SimDisk {
 
 std::string SimParentOf(const std::string& path);
 
-// The view that one life has of a simulated disk, as Files.
+// The view of a simulated disk that one life of a process has, as a Files.
 class SimFiles final : public Files {
  public:
   explicit SimFiles(SimDisk& disk) : disk_(disk), life_(disk.life_) {}

@@ -17,7 +17,7 @@ inline absl::Span<const uint8_t> Span(const std::string& text) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
-// Reads everything and remembers it; echoes it if `echo`.
+// Reads all frames and remembers them. Sends them back if `echo` is true.
 struct Reader {
   std::unique_ptr<Call> call;
   std::vector<std::string> frames;

@@ -1,12 +1,11 @@
-// SimEtcd: a simulated etcd of three members, which coordinators reach over a network of its own,
-// in the world's virtual time.
+// SimEtcd: a simulated etcd of three members, in the world's virtual time. Coordinators reach it
+// over a separate network.
 //
-// A request takes effect at the instant of its arrival, in one state (EtcdState). Anything may
-// happen between a coordinator and etcd: a request that arrives late, even after its sender has
-// given up or was deposed; an answer that is lost after the effect; a cut; no majority for a while.
-// Leases end by time; a coordinator that renews one too late learns that it has ended. While etcd
-// has no majority leases do not end, and afterwards each has its full time again, as with a new
-// leader of a real etcd.
+// A request takes effect at the instant of its arrival, in one state (EtcdState). A request may
+// arrive late, even after its sender has given up or was deposed. An answer may be lost after the
+// effect. The network may be cut, and etcd may have no majority for a while. Leases end by time; a
+// coordinator that renews one too late learns that it has ended. While etcd has no majority leases
+// do not end, and afterwards each has its full time again, as with a new leader of a real etcd.
 #pragma once
 
 #include <cstdint>
@@ -32,38 +31,39 @@ class SimEtcd {
 
   // A transaction that has taken effect.
   struct Write {
-    std::string who;  // One life of one process.
+    std::string who;  // the sender, as one life of one process
     const etcdserverpb::TxnRequest& request;
     const etcdserverpb::TxnResponse& response;
   };
 
-  // `latency` is that of each direction to a member.
+  // `latency` is the latency to a member, in each direction.
   SimEtcd(SimWorld& world, uint64_t seed, absl::Duration latency);
 
-  // For the process's present life. Its threads block, so its pool runs on them from now on.
+  // Returns the access for the process's present life. Calls of etcd block, so from now on the
+  // process's pool runs on simulated threads.
   EtcdAccess AccessOf(SimProcess& process);
   static std::string WhoIs(const SimProcess& process);
 
   const EtcdState& state() const { return state_; }
 
-  // Set what is called with every transaction that has succeeded, and with every lease that has
-  // expired, while its keys still exist.
+  // OnWrite sets the function that is called with every transaction that has succeeded. OnLeaseOver
+  // sets the one that is called with every lease that has expired, while its keys still exist.
   void OnWrite(std::function<void(const Write&)> callback) { on_write_ = std::move(callback); }
   void OnLeaseOver(std::function<void(int64_t)> callback) { on_lease_over_ = std::move(callback); }
 
-  // Faults. Each lasts until it is set back. SlowDown makes half of all transfers take up to
-  // `most`; zero restores the usual time.
+  // The functions below make faults, which last until they are undone. SlowDown makes half of all
+  // transfers take up to `most`; zero restores the usual time.
   void SlowDown(absl::Duration most) { slow_ = most; }
   void LoseAnswers(double share) { lost_answers_ = share; }
-  // The process reaches no member. With `answers_only` its requests take effect, and only the
-  // answers are lost.
+  // Cuts the process off from all members. With `answers_only` its requests take effect and only
+  // the answers are lost.
   void Cut(const std::string& process, bool answers_only);
   void Heal(const std::string& process) { cuts_.erase(process); }
-  // A stopped member refuses requests, or with `hangs` never answers them.
+  // Stops a member, which then refuses requests or, with `hangs`, never answers them.
   void StopMember(int member, bool hangs) { stopped_[member] = hangs; }
   void StartMember(int member) { stopped_.erase(member); }
-  // There is no majority. Half of the requests that arrive in the meantime take effect when there
-  // is one again.
+  // Takes away etcd's majority. Half of the requests that arrive in the meantime take effect when
+  // Resume restores it.
   void Stop() { no_majority_ = true; }
   void Resume();
   void HealAll();
@@ -74,7 +74,7 @@ class SimEtcd {
  private:
   class Wire;
   class Machine;
-  struct Asked;  // One call.
+  struct Asked;  // one call
   using Answer = std::function<void(const absl::Status&)>;
   using Arrive = std::function<void(const Answer&)>;
 
@@ -103,12 +103,12 @@ class SimEtcd {
   EtcdState state_;
   std::map<int64_t, Lease> leases_;
   std::vector<Watcher> watchers_;
-  std::vector<std::function<void()>> queued_;  // While there is no majority.
+  std::vector<std::function<void()>> queued_;  // requests that wait for a majority
 
   absl::Duration slow_;
   double lost_answers_ = 0;
-  std::map<std::string, bool> cuts_;  // True if only the answers are lost.
-  std::map<int, bool> stopped_;       // True if it hangs.
+  std::map<std::string, bool> cuts_;  // true if only the answers are lost
+  std::map<int, bool> stopped_;       // true if the member hangs
   bool no_majority_ = false;
   uint64_t answers_lost_ = 0;
   uint64_t late_ = 0;

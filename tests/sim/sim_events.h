@@ -22,9 +22,10 @@ class SimRandom {
   explicit SimRandom(uint64_t seed) : state_(seed) {}
   uint64_t Next();
   uint64_t Below(uint64_t bound);  // Returns 0 if bound is 0.
-  double Unit();                   // In [0, 1).
+  double Unit();                   // Returns a number in [0, 1).
   absl::Duration Between(absl::Duration least, absl::Duration most);
-  // Draws nothing if the answer is certain, so that a fault that is off does not change any other
+  // Draws no random number if the answer is certain, so that a fault that is off does not change
+  // any other draw.
   // draw.
   bool Chance(double probability);
 
@@ -35,7 +36,7 @@ class SimRandom {
 class SimEventQueue {
  public:
   using Owner = uint64_t;
-  using Id = uint64_t;  // Never 0.
+  using Id = uint64_t;  // never 0
   static constexpr Owner kWorld = 0;
 
   SimEventQueue() : owners_(1) {}
@@ -44,7 +45,7 @@ class SimEventQueue {
   Owner NewOwner();
 
   // Runs `task` once `delay` (not negative; rounded up to nanoseconds) has passed, and never from
-  // inside this call. A delay of centuries never passes.
+  // inside this call. A delay of centuries or more never passes.
   Id Schedule(absl::Duration delay, Owner owner, Task task);
   // Does nothing if the event has run or was cancelled.
   void Cancel(Id id);
@@ -53,7 +54,7 @@ class SimEventQueue {
   void Drop(Owner owner);
   void DropAll();  // Drops the events of every owner: the world ends.
 
-  // No event of `owner` runs until Release; all that are due then run at once, in their order.
+  // Holds all events of `owner` until Release. Those that are due by then run at once, in order.
   void Hold(Owner owner);
   void Release(Owner owner);
   bool held(Owner owner) const { return owners_[owner].held; }
@@ -63,21 +64,22 @@ class SimEventQueue {
   // Runs the next event, or moves the clock to `limit` and returns false if that comes first.
   bool RunNext(absl::Duration limit);
   bool running() const { return running_; }
-  uint64_t ran() const { return ran_; }  // Events so far.
+  uint64_t ran() const { return ran_; }  // the number of events so far
 
-  // Sets what is called before and after each event with the event's owner, so that a test can
-  // measure what one process costs. It must not change anything in the world.
+  // Sets the function that is called with the event's owner before and after each event, so that a
+  // test can measure what one process costs. It must not change anything in the world.
   void Watch(std::function<void(Owner owner, bool begins)> watcher) {
     watcher_ = std::move(watcher);
   }
 
-  // Returns a digest of all events run so far and of what was mixed in; equal for equal seeds.
+  // Returns a digest of all events run so far and of the values that were mixed in. It is equal for
+  // equal seeds.
   uint64_t digest() const { return digest_; }
   void MixIntoDigest(uint64_t word);
 
  private:
-  // The heap's entries are small; the tasks stay in their slots. An entry was cancelled if its slot
-  // has another generation.
+  // The heap's entries are small, because the tasks stay in their slots. If the slot's generation
+  // differs from the entry's, the event was cancelled.
   struct Entry {
     int64_t time;
     uint64_t order;
@@ -93,7 +95,7 @@ class SimEventQueue {
   struct OwnerState {
     bool dropped = false;
     bool held = false;
-    std::vector<Entry> waiting;  // Those that became due while held.
+    std::vector<Entry> waiting;  // the events that became due while they were held
   };
 
   static bool Later(const Entry& a, const Entry& b);
@@ -103,7 +105,7 @@ class SimEventQueue {
   Task Take(uint32_t slot);  // Empties the slot.
 
   std::function<void(Owner, bool)> watcher_;
-  int64_t now_ = 0;  // Nanoseconds.
+  int64_t now_ = 0;  // in nanoseconds
   uint64_t orders_ = 0;
   uint64_t ran_ = 0;
   size_t live_ = 0;

@@ -1,7 +1,7 @@
 // A simulated process's view of the world's event queue, as an Executor.
 //
-// Its Now() is the machine's monotonic clock with an origin of this life's own. Its pool is also
-// virtual: a job costs some virtual time, plus what the disk makes it wait.
+// Now() is the machine's monotonic clock, but each life of the process has a different origin. Its
+// pool is also virtual: a job costs some virtual time, plus what the disk makes it wait.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace atolld {
 
 struct SimPoolSettings {
   absl::Duration cost = absl::Microseconds(100);  // The cost of one job.
-  // A random part of it is added, so that jobs overtake each other.
+  // A random part of this is added, so that jobs overtake each other.
   absl::Duration spread = absl::Microseconds(100);
 };
 
@@ -25,18 +25,18 @@ class SimExecutor final : public Executor {
   SimExecutor(SimEventQueue& events, SimEventQueue::Owner owner, uint64_t seed,
               absl::Duration origin, SimPoolSettings pool, SimMachine& machine);
 
-  absl::Time Now() const override;  // With an origin of this process's own.
+  absl::Time Now() const override;  // Each life of the process has a different origin.
   absl::Time WallTime() const override;
   void Post(Task task) override;
   TimerId RunAfter(absl::Duration delay, Task task) override;
   void Cancel(TimerId timer) override;
-  // Runs the work as an event of its own, some virtual time later, and `done` once its cost has
+  // Runs `work` as a separate event after some virtual time, and `done` once the job's cost has
   // passed.
   void Offload(Task work, Task done) override;
   uint64_t Random() override;
 
-  // From now on jobs of the pool may block: each runs in one of these threads, which must outlive
-  // this object.
+  // From now on each job of the pool runs in one of these threads, so it may block. The threads
+  // must outlive this object.
   void RunPoolOn(SimThreads& threads) { threads_ = &threads; }
 
   SimEventQueue& events() { return events_; }
@@ -52,7 +52,7 @@ class SimExecutor final : public Executor {
 
   SimThreads* threads_ = nullptr;
   SimRandom random_;
-  // Separate, so that an additional job does not change what the process draws.
+  // This generator is separate so that an additional job does not change what the process draws.
   SimRandom pool_random_;
   uint64_t offloads_ = 0;
 };

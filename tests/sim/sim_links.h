@@ -1,4 +1,4 @@
-// The simulated links: what one direction between two processes does to the bytes that go over it.
+// The simulated links. A link is one direction between two processes.
 //
 // A link has a latency, a jitter and a rate, shared by all calls between the two processes in one
 // direction. It may be cut (calls break, dials are refused), held (nothing arrives and no error is
@@ -34,12 +34,12 @@ struct SimLinkSettings {
 
 // A process's own connection to the network, shared by all its links.
 struct SimHost {
-  // Upwards, and the same downwards.
+  // for each direction
   double bytes_per_second = std::numeric_limits<double>::infinity();
   absl::Duration up_busy_until;
   absl::Duration down_busy_until;
   bool paused = false;
-  bool hidden = false;  // A firewall drops what arrives at its port; its own dials work.
+  bool hidden = false;  // true if a firewall drops what arrives at its port; its own dials work
 };
 
 struct SimLink {
@@ -47,27 +47,28 @@ struct SimLink {
   std::string to;
   SimHost* from_host = nullptr;
   SimHost* to_host = nullptr;
-  SimLink* back = nullptr;  // The other direction; itself if a process calls itself.
+  SimLink* back = nullptr;  // the other direction; the link itself if a process calls itself
 
   SimLinkSettings settings;
   bool cut = false;
-  bool cut_silently = false;  // Only this direction.
+  bool cut_silently = false;  // only this direction is cut
   bool black_hole = false;
-  bool small_only = false;  // Frames above kSimSmallFrame do not get through.
+  bool small_only = false;  // true if frames above kSimSmallFrame do not get through
   absl::Duration clogged_until;
   double loss = 0;
   absl::Duration busy_until;
   uint64_t sent = 0;
-  // A value of `sent`; for both directions.
+  // Calls break when `sent` reaches this value. Used for both directions.
   uint64_t break_at = std::numeric_limits<uint64_t>::max();
 
-  // The time since which a probe over it and back would have had no answer; InfiniteDuration if it
-  // would have one.
+  // The time since which a probe over this link and back would have had no answer; InfiniteDuration
+  // if it would have an answer.
   absl::Duration silent_since = absl::InfiniteDuration();
-  // The time since which something was too large for it; InfiniteDuration if nothing was since it
-  // was healed.
+  // The time since which a frame has been too large for the link; InfiniteDuration if there was no
+  // such frame since the link was healed.
   absl::Duration stuck_since = absl::InfiniteDuration();
-  // What has arrived at a held link, in order: the call, and which of its two ends sent it.
+  // The pieces that have arrived at a held link, in order. Each is given by its call and the end
+  // that sent it.
   std::vector<std::pair<std::weak_ptr<SimConnection>, int>> waiting;
 
   bool Held(absl::Duration now) const { return cut_silently || black_hole || now < clogged_until; }
@@ -78,7 +79,7 @@ class SimLinks {
   SimLinks(SimEventQueue& events, uint64_t seed, SimLinkSettings settings)
       : events_(events), settings_(settings), random_(seed) {}
 
-  // Created when it is first asked for.
+  // Returns the link, which is created when it is first asked for.
   SimLink& Of(const std::string& from, const std::string& to);
   SimHost& Host(const std::string& process) { return hosts_[process]; }
   const std::map<std::string, SimHost>& hosts() const { return hosts_; }
@@ -88,17 +89,19 @@ class SimLinks {
   // Changes the link's settings. A faster link is free sooner of what it has taken, but each frame
   // on its way still arrives at the time that it was given.
   void Set(SimLink& link, const SimLinkSettings& settings);
-  void SetRate(SimHost& host, double bytes_per_second);  // The same for a host's own line.
-  // Returns how long it takes until `bytes`, queued behind what the link and the hosts already
-  // carry, have left.
+  void SetRate(SimHost& host, double bytes_per_second);  // Changes the rate of a host's own line in
+                                                         // the same way.
+  // Queues `bytes` behind what the link and the hosts already carry, and returns how long it takes
+  // until they have been sent.
   absl::Duration Reserve(SimLink& link, uint64_t bytes);
-  // Returns how long what leaves now takes, if it is not held.
+  // Returns how long a frame that is sent now takes to arrive, if the link is not held.
   absl::Duration Delay(const SimLink& link);
 
-  // Cuts `side` and all others from each other, including later processes, until Reconnect.
+  // Cuts `side` and all others from each other, including processes that are added later, until
+  // Reconnect.
   void Separate(const std::set<std::string>& side);
   void Reconnect() { separated_.clear(); }
-  // Ends all its faults except those in its settings.
+  // Ends all faults of the link except those in its settings.
   void Heal(SimLink& link);
   void ShowAll();  // Ends the hiding of all processes.
 

@@ -1,4 +1,5 @@
-// The part of a simulated process that outlives its lives: the disk and the clocks of its machine.
+// The part of a simulated process that remains when it is restarted: the disk and the clocks of its
+// machine.
 #pragma once
 
 #include "tests/sim/sim_clock.h"

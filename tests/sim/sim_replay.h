@@ -11,11 +11,11 @@
 namespace atolld {
 
 struct SimRecordedCall {
-  std::string process;  // The process that made it.
+  std::string process;  // the process that made the call
   std::string address;
   std::string method;
-  std::vector<Frame> frames;  // The first that were sent.
-  bool finished = false;      // They were all, up to the half-close.
+  std::vector<Frame> frames;  // the first frames that were sent
+  bool finished = false;      // true if these are all frames, up to the half-close
 };
 
 // Sends the frames over `call` and reads all answers. The call lives as long as the result.

@@ -1,9 +1,9 @@
 // SimStore: the coordinator's Store on a simulated disk of transactions.
 //
 // Each Apply appends one record to a file of the process's own disk and syncs it; the transaction
-// is durable when its record is. A crash before, at and after that instant, and a full, slow or
-// broken disk, therefore show as they would with a database. The records' contents stay in memory,
-// in `Disk`, which outlives the process as its disk does.
+// is durable when its record is. Therefore a crash before, at or after that instant, or a full,
+// slow or broken disk, has the same effect as it would with a database. The records' contents stay
+// in memory, in `Disk`, which remains when the process is restarted.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,11 @@ namespace atolld {
 class SimStore final : public Store {
  public:
   struct Disk {
-    std::vector<RunUpdate> journal;  // The transactions by number; those without a record are lost.
+    std::vector<RunUpdate> journal;  // the transactions by number; those without a record on the
+                                     // disk are lost
     std::shared_ptr<MemoryStore::Disk> state = std::make_shared<MemoryStore::Disk>();
-    // Called once for each of them, in order: when Apply returns, or when a later life finds it.
+    // Called once for each transaction, in order: when Apply returns, or when a later life finds
+    // it.
     std::function<void(const RunUpdate&)> on_durable;
     size_t told = 0;
   };

@@ -1,9 +1,9 @@
-// The simulated network: calls and listeners over the links between processes, and each process's
-// view of them as a Transport.
+// The simulated network: calls and listeners over the links between processes. Each process sees it
+// as a Transport.
 //
 // Frames of one call keep their order; those of different calls may overtake each other. A call's
-// window limits what is on the wire or unread at the other end, so that a receiver that does not
-// read holds its sender back. A broken link or a dead process shows as UNAVAILABLE after the
+// window limits the bytes that are on the wire or unread at the other end, so a receiver that does
+// not read slows its sender down. A broken link or a dead process shows as UNAVAILABLE after the
 // latency; a held link does not show at all until the keepalive detects it.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace atolld {
 
 struct SimNetworkSettings {
   SimLinkSettings link;  // The link between processes for which SetLink was not called.
-  uint64_t window_bytes = uint64_t{256} << 10;  // Per call and direction.
+  uint64_t window_bytes = uint64_t{256} << 10;  // per call and direction
   // A call breaks at both ends if a probe could not have reached its other end for this long, as
   // over gRPC with keepalive; production breaks it after 1.5 x failure_timeout. InfiniteDuration
   // means never.
@@ -39,66 +39,68 @@ class SimNetwork : private SimConnection::Network {
   using Methods = std::function<bool(const std::string& method)>;
 
   SimNetwork(SimEventQueue& events, uint64_t seed, SimNetworkSettings settings);
-  // Sets both directions, unless the name says otherwise.
+  // Sets both directions of the link.
   void SetLink(const std::string& a, const std::string& b, SimLinkSettings settings);
   void SetLinkOneWay(const std::string& from, const std::string& to, SimLinkSettings settings);
-  // The process's own connection: shared by all that it sends, and likewise by all that it
-  // receives.
+  // Sets the rate of the process's own connection, which is shared by all its outgoing links and,
+  // separately, by all its incoming links.
   void SetPeerRate(const std::string& process, double bytes_per_second);
 
-  // Breaks its calls and refuses new ones.
+  // Breaks all calls over the link and refuses new ones.
   void CutLink(const std::string& a, const std::string& b);
   void HealLink(const std::string& a, const std::string& b);
   // Cuts every link between a process in `side` and one that is not in it, including later
   // processes.
   void Partition(const std::set<std::string>& side);
   void BreakCalls(const std::string& a, const std::string& b);  // The link stays usable.
-  // As BreakCalls, once `bytes` more have gone over the link.
+  // Does the same as BreakCalls once `bytes` more have gone over the link.
   void BreakCallsAfter(const std::string& a, const std::string& b, uint64_t bytes);
 
-  // These hold the link: nothing is lost and no error is reported; everything arrives after the
-  // healing. New calls hang.
+  // The next functions hold the link: nothing is lost, no error is reported, and everything arrives
+  // after the healing. New calls hang.
   void CutOneWay(const std::string& from, const std::string& to);
   void HealOneWay(const std::string& from, const std::string& to);
   void BlackHole(const std::string& a, const std::string& b);
   void HealBlackHole(const std::string& a, const std::string& b);
-  void Clog(const std::string& a, const std::string& b, absl::Duration duration);  // Heals itself.
-  // Holds what is sent to the hidden process over calls that others have dialled, and new calls to
-  // it; what it dials itself works.
+  void Clog(const std::string& a, const std::string& b, absl::Duration duration);  // The link heals
+                                                                                   // itself.
+  // Holds new calls to the process, and all frames that are sent to it over calls that others have
+  // dialled. Calls that it dials itself work.
   void Hide(const std::string& process);
   void Show(const std::string& process);
-  // Holds frames larger than kSimSmallFrame, in both directions, and all that is behind them on
-  // their calls.
+  // Holds frames larger than kSimSmallFrame, in both directions, and all frames behind them in the
+  // same calls.
   void PassSmallAlone(const std::string& a, const std::string& b);
   void PassAll(const std::string& a, const std::string& b);
-  // Returns the time since which something has been too large, in either direction;
-  // InfiniteDuration if nothing is.
+  // Returns the time since which a frame has been too large for the link in either direction, or
+  // InfiniteDuration if there is no such frame.
   absl::Duration StuckSince(const std::string& a, const std::string& b);
-  // A lost frame arrives 200 to 1000 ms late, and so do those behind it on its call.
+  // Makes frames get lost: a lost frame arrives 200 to 1000 ms late, and so do those behind it in
+  // its call.
   void SetLoss(const std::string& a, const std::string& b, double probability);
 
-  // With this probability a call of such a method is made again some time after it has ended, with
-  // at most its first `frames` frames. Its answers are not read, and a while later it breaks.
+  // With this probability a call of one of these methods is made again some time after it has
+  // ended, with at most its first `frames` frames. The answers are not read, and the second call
+  // breaks a while later.
   void ReplayCalls(double probability, Methods methods, size_t frames = 8);
 
-  // Makes this call now, as if it had been on its way for long. Its answers are not read, and a
-  // while later it breaks.
+  // Makes this call now, as if it had been delayed on its way. The answers are not read, and the
+  // call breaks a while later.
   void MakeAgain(const SimRecordedCall& call);
 
-  // End every fault of every link, and the replays; or only the faults of the links among `core`.
-  // The settings of SetLink and SetPeerRate stay.
+  // HealAll ends every fault of every link, and the replays. HealAmong ends only the faults of the
+  // links among `core`. The settings of SetLink and SetPeerRate stay.
   void HealAll();
   void HealAmong(const std::set<std::string>& core);
 
-  // From now on nothing that the process does in this life has an effect; it is about to be
-  // dropped.
+  // From now on nothing that the process does in this life has an effect. The caller drops it soon.
   void Silence(SimEventQueue::Owner owner);
-  // The process is dead in this life: its listeners and its ends of calls are gone.
+  // Removes a process that has died: the listeners and ends of calls of this life.
   void DropProcess(SimEventQueue::Owner owner);
-  // A paused process does not answer probes.
+  // A paused process does not answer probes of the keepalive.
   void SetPaused(const std::string& process, bool paused);
 
-  // Processes without an identity use plain text.
+  // Gives the process an identity. Processes without one use plain text.
   void SetIdentity(const std::string& process, Identity identity);
   void RefuseKeys(const std::string& process, const std::set<std::string>& keys) {
     refused_[process] = keys;
@@ -135,29 +137,32 @@ class SimNetwork : private SimConnection::Network {
               const std::weak_ptr<ListenerState>& listener);
   void SetHidden(const std::string& process, bool hidden);
   void SetSmallAlone(const std::string& a, const std::string& b, bool alone);
-  // One of its faults has changed: releases what waits, and watches the silence.
+  // Called when one of the link's faults has changed. Releases waiting pieces and watches the
+  // silence.
   void Changed(SimLink& link);
   void WatchSilence(SimLink& link);
   void BreakSilent(SimLink& link);
   void Record(SimConnection& connection);
   void Replay(const SimRecordedCall& call);
-  std::vector<std::shared_ptr<SimConnection>> Connections() const;  // In the order of dialling.
+  std::vector<std::shared_ptr<SimConnection>> Connections() const;  // in the order of dialling
 
   SimEventQueue& events_;
   const SimNetworkSettings settings_;
   SimLinks links_;
   int next_port_ = 40000;
   uint64_t max_unsent_ = 0;
-  Listeners listeners_;                         // By address.
+  Listeners listeners_;                         // by address
   std::map<std::string, std::string> homes_;    // The last process that listened at each address.
-  std::map<std::string, Identity> identities_;  // By process.
-  std::map<std::string, std::set<std::string>> refused_;  // The keys, by the process that dials.
+  std::map<std::string, Identity> identities_;  // by process
+  std::map<std::string, std::set<std::string>> refused_;  // the refused keys, by the process that
+                                                          // dials
   std::set<SimEventQueue::Owner> silenced_;
   // The listeners of silenced processes, until they are dropped.
   std::vector<std::shared_ptr<ListenerState>> doomed_;
   uint64_t serials_ = 0;
-  std::map<uint64_t, SimConnection*> connections_;  // All connections.
-  // Separate, so that an additional replay does not change the draws of the delays.
+  std::map<uint64_t, SimConnection*> connections_;  // all connections
+  // This generator is separate so that an additional replay does not change the draws of the
+  // delays.
   SimRandom replay_random_;
   double replay_probability_ = 0;
   Methods replay_methods_;
@@ -165,8 +170,8 @@ class SimNetwork : private SimConnection::Network {
   uint64_t replays_ = 0;
 };
 
-// The view that one life has of the network. An address is any text; "name:0" gets a port of its
-// own.
+// The view of the network that one life of a process has. Any text can be an address; "name:0" gets
+// an unused port.
 class SimTransport final : public Transport {
  public:
   SimTransport(SimNetwork& network, std::string process, SimEventQueue::Owner owner);

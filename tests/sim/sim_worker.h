@@ -1,10 +1,10 @@
-// SimWorker: a Worker in simulated time that "learns" a fixed target vector, so that a run's
-// mathematics can be followed.
+// SimWorker: a Worker in simulated time that "learns" a fixed target vector, so that a test can
+// follow a run's mathematics.
 //
 // Like a real worker it takes theta, or a guess of it, when its training begins; it rebases when a
 // commit passes, or continues from its own parameters and merges ranges; and it writes base -
-// parameters into the shared memory. Its steps take virtual time. It can be made slow, killed, made
-// to hang, or made to hand over nonsense. A test can listen to what it takes and gives.
+// parameters into the shared memory. Its steps take virtual time. A test can make it slow, kill it,
+// make it hang, or make it hand over nonsense, and can observe what it takes and gives.
 // Deterministic.
 #pragma once
 
@@ -21,13 +21,13 @@
 
 namespace atolld {
 
-// What a lying trainer hands over each time instead of what it learned.
+// The update that a lying trainer hands over each time instead of the one that it learned.
 enum class StubHabit {
   kNone,
   kZeros,
-  kReplay,  // Its first update.
-  kFlip,    // The negative of ten times what it learned.
-  kHuge,    // 1e30 in every value.
+  kReplay,  // its first update
+  kFlip,    // the negative of ten times what it learned
+  kHuge,    // 1e30 in every value
 };
 
 struct SimWorkerSettings {
@@ -42,12 +42,13 @@ struct SimWorkerSettings {
   StubHabit habit = StubHabit::kNone;
 };
 
-// What a test can listen to; each may be empty.
+// Functions that observe the worker; each may be empty.
 struct SimWorkerProbe {
   std::function<void(absl::Span<const float> initial)> on_initial;
-  // The worker has taken theta for these steps, or the guess if they start from it.
+  // Called when the worker has taken theta for these steps, or the guess if they start from one.
   std::function<void(const v1::TrainSteps& train, absl::Span<const float> theta)> on_train;
-  // The worker hands over an update, formed on `base`, which is theta as it last read it.
+  // Called when the worker hands over an update. `base` is theta as the worker last read it; the
+  // update is relative to it.
   std::function<void(absl::Span<const float> update, absl::Span<const float> base)> on_update;
 };
 
@@ -66,23 +67,24 @@ class SimWorker final : public Worker {
 
   bool started() const { return events_.on_lost != nullptr; }
 
-  // Kills a started worker, as SIGKILL does; it is back, without memory, after `pause`.
+  // Kills a started worker as SIGKILL does. It comes back after `pause` and has forgotten
+  // everything.
   void Kill(absl::Duration pause);
 
-  // A fault of the machine's memory: flips one bit of the replica's theta, which the peer shares
-  // with this worker.
+  // FlipThetaBit simulates a memory fault: it flips one bit of the replica's theta, which the peer
+  // shares with this worker. mapped() must be true.
   bool mapped() const { return mapping_ != nullptr; }
   void FlipThetaBit(uint64_t value, int bit);
 
-  // Applies to steps that begin from now on.
+  // Sets the duration of one step, for trainings that begin from now on.
   void SetStep(absl::Duration step) { step_ = step; }
 
-  // While it is held it does not finish: its last step lasts as long as the test wants.
+  // A held worker does not finish: its last step lasts until the test releases it.
   void SetHeld(bool held) { held_ = held; }
 
-  // Stops the worker, as SIGSTOP does, when it next gets such an order: it takes the order and then
-  // does nothing until it is killed. With `always` every later worker does the same. Evaluations of
-  // versions before `from` are done.
+  // Stops the worker, as SIGSTOP does, when it next gets an order of this stage. It takes the order
+  // and then does nothing until it is killed. With `always` every later worker does the same.
+  // Evaluations of versions before `from` are still carried out.
   enum class Stage { kNowhere, kInitialState, kTraining, kEvaluation, kEnd, kOther };
   void HangAt(Stage stage, bool always, uint64_t from = 0) {
     hang_at_ = stage;
@@ -93,10 +95,10 @@ class SimWorker final : public Worker {
 
   using Habit = StubHabit;
 
-  // The next update is not what was learned.
+  // Makes the next update differ from what was learned.
   enum class Spoil { kNone, kNaN, kInfinity, kHuge };
   void SpoilNext(Spoil spoil) { spoil_ = spoil; }
-  bool spoiled() const { return spoil_ == Spoil::kNone; }  // SpoilNext has taken effect.
+  bool spoiled() const { return spoil_ == Spoil::kNone; }  // true once SpoilNext has taken effect
 
  private:
   bool Hangs(Stage stage);
@@ -123,7 +125,7 @@ class SimWorker final : public Worker {
   const SimWorkerProbe probe_;
 
   v1::RunSpec spec_;
-  // For private data: how many samples were trained on since the process began.
+  // For private data: the number of samples that were trained on since the process began.
   uint64_t own_samples_ = 0;
   Events events_;
   absl::Duration step_;
@@ -133,35 +135,36 @@ class SimWorker final : public Worker {
   bool paused_ = false;
   Stage hang_at_ = Stage::kNowhere;
   bool hangs_always_ = false;
-  uint64_t hangs_from_ = 0;  // A version.
-  bool hangs_ = false;       // Now.
+  uint64_t hangs_from_ = 0;  // a version
+  bool hangs_ = false;       // true while it hangs
   bool trains_ = false;
-  uint64_t life_ = 0;  // Grows at each death and each Train: answers of a former life are dropped.
+  uint64_t life_ = 0;  // grows at each death and each Train; answers of a former life are dropped
   void* mapping_ = nullptr;
   size_t mapped_bytes_ = 0;
   const float* theta_ = nullptr;
-  const float* guess_ = nullptr;  // Only in a run of mode "eager".
+  const float* guess_ = nullptr;  // null unless the run's mode is "eager"
   float* update_ = nullptr;
   std::vector<float> base_;   // theta as this trainer last read it, or the guess.
   std::vector<float> first_;  // The first update, if the worker replays it.
-  // What its own steps are worth: start minus parameters. A rebase that moves the parameters along
-  // with the base hands over just that.
+  // The effect of the worker's own steps, which is start minus parameters. After a rebase that
+  // moves the parameters along with the base, the worker hands over exactly this.
   std::vector<float> learned_;
   std::vector<float> start_;
-  bool keeps_parameters_ = false;  // A rebase of this training has left the parameters as they are.
+  bool keeps_parameters_ = false;  // true if a rebase of this training has left the parameters as
+                                   // they are
   // The worker's own parameters, as they will be after the steps under way; empty unless the run's
   // mode is "streaming".
   std::vector<float> own_;
-  // The merge without which the training does not end; 0 means there is none.
+  // The merge that must happen before the training can end; 0 if there is none.
   uint64_t awaited_ = 0;
-  uint64_t merged_ = 0;             // The newest.
-  absl::Time merge_at_;             // The merge happens no earlier.
-  std::vector<v1::Merge> pending_;  // Until then.
+  uint64_t merged_ = 0;             // the newest merge that has happened
+  absl::Time merge_at_;             // the earliest time of the pending merge
+  std::vector<v1::Merge> pending_;  // the merges that wait for merge_at_
   struct Waiting {
     v1::TrainSteps train;
     absl::Duration took;
   };
-  std::optional<Waiting> waiting_;  // Its steps are done, but the merge has not arrived.
+  std::optional<Waiting> waiting_;  // set if its steps are done but the merge has not arrived
   CallbackGuard guard_;
 };
 

@@ -6,9 +6,8 @@
 //   ASSERT_TRUE(world.RunUntil([&] { return done; }, absl::Seconds(10)));
 //   world.Kill("p1");  world.Restart("p1");  world.network().CutLink("p1", "p2");
 //
-// Single-threaded and deterministic: equal seeds give equal digests. The test gives the numbers of
-// what it asks for; only what it leaves to chance (a loss by probability, a drawn crash) comes from
-// the seed.
+// Single-threaded and deterministic: equal seeds give equal digests. Only what the test leaves to
+// chance (a loss by probability, a drawn crash) comes from the seed.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +32,8 @@ struct SimSettings {
   SimPoolSettings pool;
   SimNetworkSettings network;
   SimDisk::Crash crash = SimDisk::Crash::kLoseUnsynced;
-  Log::Level log_level = Log::Level::kDebug;  // Lines below it are not even kept.
-  // Hears every line of every process, whatever its level. It may be null.
+  Log::Level log_level = Log::Level::kDebug;  // lines below this level are not kept at all
+  // Called with every line of every process, whatever its level. May be null.
   std::function<void(Log::Level, absl::string_view line)> on_line = nullptr;
 };
 
@@ -49,12 +48,12 @@ class SimWorld;
 
 uint64_t SimMix(uint64_t seed, uint64_t salt);  // Derives another seed.
 
-// A simulated process: what its program made for the Env of one life, on a machine that outlives
-// it.
+// A simulated process: the objects that its program made for the Env of one life, on a machine that
+// outlives the process.
 //
 // Killing it drops its events, timers, calls and objects. A process that its disk kills (SimDisk's
 // CrashAtWrite and FailSyncs) is doomed from that instant: the running event is completed, but
-// nothing that it still does has an effect, and the kill is the next event.
+// nothing that the process still does has an effect, and the kill is the next event.
 class SimProcess {
  public:
   // Makes the process's objects for one life; the result is destroyed when the process is killed.
@@ -65,10 +64,10 @@ class SimProcess {
   ~SimProcess();
 
   const std::string& name() const { return name_; }
-  bool alive() const { return alive_; }  // False from the instant at which it is doomed.
-  Env env();                             // The current life's; the process must be alive.
+  bool alive() const { return alive_; }  // false from the instant at which it is doomed
+  Env env();                             // the Env of the current life; the process must be alive
   SimExecutor& executor();
-  SimThreads& threads();  // The current life's.
+  SimThreads& threads();  // the threads of the current life
   const SimMachine& machine() const { return machine_; }
   SimDisk& disk() { return machine_.disk; }
   int lives() const { return static_cast<int>(lives_.size()); }
@@ -90,8 +89,8 @@ class SimProcess {
   bool alive_ = false;
   bool doomed_ = false;
   absl::Duration paused_until_;
-  // Former lives are kept, because what a test still holds of them may call into their Env, without
-  // effect.
+  // Former lives are kept, because objects that a test still holds may call into their Env. Such
+  // calls have no effect.
   std::vector<std::unique_ptr<Life>> lives_;
 };
 
@@ -103,11 +102,12 @@ class SimWorld {
   // Without a program the test drives the process through its env().
   SimProcess& AddProcess(const std::string& name, SimProcess::Program program = nullptr);
   SimProcess& process(const std::string& name) const;
-  // The disk and clocks of a process; also valid before the process is added.
+  // Returns the disk and clocks of a process. May be called before the process is added.
   SimMachine& machine(const std::string& name);
   SimDisk& disk(const std::string& name) { return machine(name).disk; }
 
-  // If called inside an event, both take effect as the next event at the same time.
+  // If Kill or Restart is called inside an event, it takes effect as the next event, at the same
+  // time.
   void Kill(const std::string& name);
   void Restart(const std::string& name);
 
@@ -119,15 +119,15 @@ class SimWorld {
 
   // Sets what Kill leaves of this machine's unsynced bytes from now on.
   void SetCrash(const std::string& name, SimDisk::Crash crash) { crashes_[name] = crash; }
-  // As SimDisk's functions, for this process's disk.
+  // Does the same as the function of SimDisk, for this process's disk.
   void CrashAtWrite(const std::string& name, uint64_t count, SimDisk::Crash crash) {
     disk(name).CrashAtWrite(count, crash);
   }
   void OnWrite(const std::string& name, std::function<void(const SimWrite&)> callback) {
     disk(name).OnWrite(std::move(callback));
   }
-  // Sets what is called when a process has died, by Kill or by its disk, and its objects are gone;
-  // this is the place to plan its restart.
+  // Sets the function that is called when a process has died, by Kill or by its disk, and its
+  // objects are gone; this is the place to plan its restart.
   void OnDeath(std::function<void(const std::string& name)> callback) {
     on_death_ = std::move(callback);
   }
@@ -141,8 +141,7 @@ class SimWorld {
   // virtual time has passed.
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
   void RunFor(absl::Duration time);
-  // Runs `task`, a part of the test's own script that belongs to no process, once `delay` has
-  // passed.
+  // Runs `task` once `delay` has passed. It is part of the test's script and belongs to no process.
   void At(absl::Duration delay, Task task);
 
   absl::Duration now() const { return events_.now(); }

@@ -3,14 +3,15 @@
 //   lines that fail in part -> faults, paced -> all but a core healed as planned, the core must
 //   commit -> all healed, the run must end, sealed, with nothing left over
 //
-// The run's last rounds are reserved for the last two steps: no training ends while they would
-// begin too early, or while a peer has yet to catch up. Whenever no process has been disturbed for
-// three deadlines, a round must have been committed. A deadline is the longest way from a healed
-// world to a commit. It adds the longest pause before a redial (5 s) and the same again to fetch
-// what was missed; failure_timeout for a grace or a silence to end; 4 x the longest training
-// measured + 1 s for the round to close (1.25 x median and median + 3 MAD are below that); and 2 x
-// the median exchange + failure_timeout for the exchange, or 3.25 times that with audits. With
-// masks each of their five steps may wait for silent parties, and so may the next attempt.
+// The run's last rounds are reserved for the last two steps. Trainings are held so that these
+// rounds do not begin too early, nor before all peers have caught up. Whenever no process has been
+// disturbed for three deadlines, a round must have been committed. A deadline is the longest time
+// from a healed world to a commit. It is the sum of the longest pause before a redial (5 s) and the
+// same again to fetch what was missed; failure_timeout for a grace or a silence to end; 4 x the
+// longest training measured + 1 s for the round to close (1.25 x median and median + 3 MAD are
+// below that); and 2 x the median exchange + failure_timeout for the exchange, or 3.25 times that
+// with audits. With masks, each of the five steps of masking may wait for silent parties, and so
+// may the next attempt.
 #pragma once
 
 #include <array>
@@ -33,19 +34,20 @@ struct SwarmResult {
   uint64_t seed = 0;
   uint64_t digest = 0;
   uint64_t events = 0;
-  uint64_t rounds = 0;          // Committed rounds.
-  bool calm = false;            // Without the faults that the seed draws.
-  std::string only_mode;        // As in SwarmPlan.
-  uint64_t guesses = 0;         // Guesses of states that equalled the oracle's bit for bit.
-  uint64_t refreshed = 0;       // Those of them in which an update replaced an older one.
-  uint64_t slow_updates = 0;    // Updates in entries, in the codec of slow lines.
-  bool judged = false;          // The liveness of a core was judged.
-  uint64_t hostile_acts = 0;    // By peers that lie as reducers or auditors.
-  uint64_t lies_committed = 0;  // Versions.
-  uint64_t liars_evicted = 0;   // How many times.
+  uint64_t rounds = 0;          // committed rounds
+  bool calm = false;            // true if the faults that the seed draws are left out
+  std::string only_mode;        // see SwarmPlan
+  uint64_t guesses = 0;         // guesses of states that equalled the oracle's bit for bit
+  uint64_t refreshed = 0;       // those guesses in which an update replaced an older one
+  uint64_t slow_updates = 0;    // updates in entries that were encoded with the codec for slow
+                                // lines
+  bool judged = false;          // true if the liveness of a core was judged
+  uint64_t hostile_acts = 0;    // hostile acts of peers that lie as reducers or auditors
+  uint64_t lies_committed = 0;  // the number of versions that contain a lie
+  uint64_t liars_evicted = 0;   // the number of evictions of liars
   uint32_t coordinators = 1;
-  uint64_t terms = 0;  // The terms of several coordinators.
-  int stranded = 0;    // Peers that were dead at the end and came back when all others had left.
+  uint64_t terms = 0;  // the number of terms, if there are several coordinators
+  int stranded = 0;    // peers that were dead at the end and came back when all others had left
   std::array<int, kFaultKinds> planned{};
   std::array<int, kFaultKinds> landed{};
   std::vector<uint64_t> transitions;  // how often each of PeerTraining::Transitions() was made
@@ -88,8 +90,8 @@ class Swarm {
   void Tick();
   bool HoldsRun();
   bool AllCaughtUp() const;
-  absl::Duration Exchange() const;      // The usual duration of one.
-  absl::Duration LongestRound() const;  // Without any faults.
+  absl::Duration Exchange() const;      // the usual duration of an exchange
+  absl::Duration LongestRound() const;  // the duration of a round without any faults
   absl::Duration Deadline() const;
   void CheckBounds();
   uint64_t MostOnDisk() const;
@@ -104,7 +106,7 @@ class Swarm {
   absl::Duration last_commit_;
   uint64_t last_version_ = 0;
   uint64_t hold_at_ = 0;  // The version at which the run is held.
-  bool ending_ = false;   // ... only while a peer has to catch up.
+  bool ending_ = false;   // true if it is held only while a peer has to catch up
   absl::Duration held_since_;
 };
 

@@ -1,8 +1,9 @@
 // SwarmEtcd: the coordinators of a swarm that has several, and the etcd that they share.
 //
-// Each is a process of its own. One leads, with the production leadership, store and standby's
-// door. To the invariants they are together "the coordinator": it begins when one of them begins to
-// lead, and is dead when that one dies or no longer leads.
+// Each coordinator is a separate process. One of them leads. All use the production code for
+// leadership, store and standby's door. The invariants see them together as "the coordinator",
+// which begins when one of them begins to lead and is dead when that process dies or no longer
+// leads.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,17 @@ namespace atolld {
 
 class SwarmEtcd {
  public:
-  // The time to live of a lease, as in the config's default.
+  // The time to live of a lease. It equals the config's default.
   static constexpr absl::Duration kTtl = absl::Seconds(2);
 
-  // `note` writes to the story. All arguments must outlive this object; the processes need not.
+  // `note` adds a line to the story. All arguments must outlive this object, but the processes need
+  // not.
   SwarmEtcd(SimWorld& world, const SwarmPlan& plan, Invariants& invariants,
             std::function<void(const std::string&)> note);
 
   // Begins a process's new life.
   std::shared_ptr<void> Begin(Env env, const std::string& name, const Config& config);
-  // The process has died.
+  // Called when the process has died.
   void OnDeath(const std::string& name);
 
   SimEtcd& etcd() { return etcd_; }
@@ -44,7 +46,7 @@ class SwarmEtcd {
   uint64_t terms() const { return law_.terms(); }
   // The coordinator that leads, or was the last to lead.
   const std::string& leader() const { return leader_; }
-  // Stops the process as SIGTERM does; does nothing if it is dead.
+  // Stops the process as SIGTERM does. Does nothing if it is dead.
   void Stop(const std::string& name);
 
  private:
@@ -60,7 +62,7 @@ class SwarmEtcd {
   SimEtcd etcd_;
   EtcdLaw law_;
   std::string leader_;
-  std::string leading_;  // The life of the process that leads; empty if there is none.
+  std::string leading_;  // The life of the process that leads; empty if no process leads.
   std::map<std::string, Root*> roots_;
 };
 

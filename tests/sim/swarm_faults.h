@@ -1,4 +1,4 @@
-// SwarmFaults: does to a swarm what its plan says, and reports what has taken effect.
+// SwarmFaults: injects the planned faults into a swarm and reports which of them have taken effect.
 //
 // A fault is injected at an instant that the driver chooses, lasts as long as planned and ends by
 // itself; EndAll ends all that still last. It counts as landed once it has visibly taken effect:
@@ -28,21 +28,22 @@ class SwarmFaults {
       : cluster_(cluster), operator_(cluster.world(), cluster.coordinators()) {}
 
   void Inject(const PlannedFault& planned);
-  // Prolongs the exchange into which a fault should fall: some link is slow, for HoldTime.
+  // Prolongs the exchange during which a fault should happen, by making some link slow for
+  // HoldTime.
   void HoldOpen(const PlannedFault& fault);
   // Ends all faults that last, but does not restart processes that are down.
   void EndAll();
 
-  // Makes a peer that was evicted for its lies honest, and readmits it. Returns false while that is
+  // Makes a peer that was evicted for its lies honest, and readmits it. Returns false while this is
   // under way.
   bool LetInAgain(const std::string& peer);
-  // The operator ends the run at its newest version.
+  // Has the operator end the run at its newest version.
   void StopRun();
 
   const std::array<int, kFaultKinds>& landed() const { return landed_; }
 
  private:
-  // Where a fault takes effect: names, and the world's time at which it is over.
+  // Where a fault takes effect (the names), and the world's time at which it is over.
   struct Target {
     std::string victim;
     std::string other;
@@ -50,14 +51,15 @@ class SwarmFaults {
   };
 
   void Landed(const PlannedFault& fault) { ++landed_[static_cast<size_t>(fault.kind)]; }
-  // Shorter than anything that would make a slow peer count as gone.
+  // Shorter than the time after which a slow peer counts as gone.
   absl::Duration HoldTime() const { return 0.6 * cluster_.plan().failure_timeout; }
   std::pair<std::string, std::string> PairBeside(const std::string& victim, uint64_t draw) const;
   PlannedFault Aimed(PlannedFault fault) const;
   Target TargetOf(const PlannedFault& fault) const;
   // Calls `end` once, when the fault is over or at EndAll.
   void Until(const PlannedFault& fault, Task end);
-  // The fault lands if bytes move between the two while it lasts; `end` follows.
+  // Carries out a fault of a link. It lands if bytes move between the two processes while it lasts.
+  // `end` is called when it is over.
   void OnLink(const PlannedFault& fault, const Target& target, Task end);
   std::vector<std::string> OthersThan(const std::string& name) const;
   uint64_t BytesBetween(const std::string& a, const std::string& b);
@@ -72,7 +74,7 @@ class SwarmFaults {
   bool InjectOrder(const PlannedFault& fault, const Target& target);
   void Drain(const PlannedFault& fault, const Target& target);
   void RestoreStore(const PlannedFault& fault);
-  // Also takes back what an older copy of the store has restored.
+  // Also undoes orders that came back with an older copy of the store.
   void TakeBackOrders();
   bool InjectMemory(const PlannedFault& fault, const Target& target);
   void ReplayCalls(const PlannedFault& fault);
@@ -83,7 +85,7 @@ class SwarmFaults {
   SwarmCluster& cluster_;
   SwarmOperator operator_;
   bool ever_paused_ = false;
-  std::set<std::string> let_in_;  // Ordered, not yet obeyed.
+  std::set<std::string> let_in_;  // peers whose readmission was ordered but not yet carried out
   std::array<int, kFaultKinds> landed_{};
   uint64_t next_end_ = 0;
   std::map<uint64_t, Task> ends_;  // The ends of the faults that last.

@@ -1,11 +1,11 @@
-// SwarmGrey: lines of a swarm that work in part, and the judgement of how the run lives with them.
+// SwarmGrey: makes some lines of a swarm work only in part, and judges how the run copes with them.
 //
 // Examples are a pair of peers that cannot reach each other, a peer that cannot be dialled, and a
 // line that passes only small packets: no process is dead, and no error reports it. Nothing else is
 // done to the swarm meanwhile, and the run can get everything that it needs without these lines.
-// Hence (invariant 18) a round takes at most one change of plan while such a line is new, and no
-// longer than usual after that; from then on no plan needs such a line, and what the coordinator
-// shows names each of them and no other.
+// Hence invariant 18: while such a line is new, a round takes at most one change of plan. After
+// that, a round takes no longer than usual, no plan needs such a line, and the coordinator's status
+// names each of these lines and no other.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +24,18 @@ class SwarmGrey {
  public:
   SwarmGrey(SwarmCluster& cluster, SwarmFaults& faults) : cluster_(cluster), faults_(faults) {}
 
-  // True if the lines that have failed are no longer new, so that the next may fail.
+  // Returns true if the lines that have failed are no longer new, so that the next line may fail.
   bool Settled() const { return cluster_.world().now() >= newest_ + KnownAfter(); }
-  // One of the plan's lines fails now.
+  // Makes one of the plan's lines fail now.
   void Begin(const PlannedFault& fault);
-  // True if all lines have been known for a while, and `rounds` were committed since the last of
-  // them failed.
+  // Returns true if all lines have been known for a while, and `rounds` were committed since the
+  // last of them failed.
   bool Enough(uint64_t rounds) const;
-  // Checks the present instant; call it often. `round` is the longest time that a round takes
-  // without faults.
+  // Checks the state at the present instant. Call it often. `round` is the longest time that a
+  // round takes without faults.
   void Check(absl::Duration round);
-  // The lines are no longer judged, except for their effect on exchanges. With `mend` they also
-  // work again.
+  // Ends the judgement of the lines, except for their effect on exchanges. With `mend` the lines
+  // also work again.
   void End(bool mend);
 
   // Returns, in words, what is still shown although no peer is cut off any more; empty if there is
@@ -48,16 +48,16 @@ class SwarmGrey {
     std::string a;
     std::string b;  // The other peer of a pair.
     absl::Duration since;
-    uint64_t version;  // The version committed when it failed.
-    // The time since which the run has had to do with it: it failed before peers met, or a plan has
-    // needed it. InfiniteDuration if that has not happened, so that it cannot be known; or if the
-    // line passes small packets, and perhaps nothing larger was sent.
+    uint64_t version;  // the version that was committed when the line failed
+    // The time since which the run could notice the failure, because the line failed before the
+    // peers met or because a plan has needed it. InfiniteDuration if the run could not notice it
+    // yet, or if the line passes small packets and perhaps nothing larger was sent.
     absl::Duration met;
-    int felt;          // The number of plans that needed it when it could not be known.
-    uint64_t felt_in;  // The newest of these plans.
+    int felt;          // the number of plans that needed the line when the run could not know it
+    uint64_t felt_in;  // the version of the newest of these plans
   };
 
-  // Returns true if what was met at that time is no longer new.
+  // Returns true if a failure that the run could notice at that time is no longer new.
   bool Known(absl::Duration met) const {
     return cluster_.world().now() >= met + KnownAfter() && met != absl::InfiniteDuration();
   }
@@ -70,18 +70,18 @@ class SwarmGrey {
   void CheckNeeded(const v1::Plan& plan, const std::string& from, const std::string& to);
   void CheckShown();
   void Feel(Line* line);
-  bool Here(const std::string& peer) const;  // According to what is shown.
-  // Returns true if a dial of `from` to `to` fails, or everything large that is sent over it.
+  bool Here(const std::string& peer) const;  // according to the coordinator's status
+  // Returns true if a dial from `from` to `to` fails, or if the line loses every large packet.
   static bool Fails(const Line& line, const std::string& from, const std::string& to);
 
   SwarmCluster& cluster_;
   SwarmFaults& faults_;
   std::vector<Line> lines_;
   bool judging_ = true;
-  absl::Duration newest_;  // When one of them was last new.
-  uint64_t version_ = 0;  // The newest committed version; committed_ is the time since which it is.
+  absl::Duration newest_;  // when one of the lines was last new
+  uint64_t version_ = 0;   // the newest committed version; committed_ is the time of its commit
   absl::Duration committed_;
-  uint64_t plans_ = 0;  // Told by then.
+  uint64_t plans_ = 0;  // the number of plans that were told by then
 };
 
 }  // namespace atolld

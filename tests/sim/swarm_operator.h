@@ -1,5 +1,5 @@
-// SwarmOperator: a person at a machine of their own who gives orders to the coordinator, and
-// repeats each order until it is answered or another order about the same topic is given.
+// SwarmOperator: gives orders to the coordinator from a separate machine, as a person would. It
+// repeats each order until it is answered or until another order about the same topic is given.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace atolld {
 
 class SwarmOperator {
  public:
-  // `coordinators` are names; they are asked in turn.
+  // `coordinators` are their names; they are asked in turn.
   SwarmOperator(SimWorld& world, std::vector<std::string> coordinators)
       : world_(world), coordinators_(std::move(coordinators)) {}
 
   // `topic` is what the order is about: a peer, or the run. `method` is one of Admin's, such as
-  // "PauseRun". `on_done` runs when the order is known to have been obeyed.
+  // "PauseRun". `on_done` runs when an answer shows that the order was carried out.
   void Order(const std::string& topic, const std::string& method, Frame request,
              std::function<void()> on_done);
 
@@ -42,9 +42,9 @@ class SwarmOperator {
 
   SimWorld& world_;
   const std::vector<std::string> coordinators_;
-  size_t asked_ = 0;                                         // The one that answered last.
-  uint64_t number_ = 0;                                      // The newest order's.
-  std::map<std::string, std::unique_ptr<Pending>> pending_;  // By topic.
+  size_t asked_ = 0;                                         // the coordinator that answered last
+  uint64_t number_ = 0;                                      // the number of the newest order
+  std::map<std::string, std::unique_ptr<Pending>> pending_;  // by topic
 };
 
 }  // namespace atolld

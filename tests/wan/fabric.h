@@ -1,11 +1,11 @@
-// Fabric: all lines of the lab's network, the paths over them, and the packets under way.
+// Fabric: the lab's network, with all its lines, the paths over them, and the packets under way.
 //
-// A packet that a node sends passes the lines of the path to the node with its destination address,
-// one after another, and is delivered at the moment at which it has passed the last. Lines may be
-// shared by many paths; they serve packets in the order of time. A frame of many segments is split
-// first, so that one frame does not occupy a line for long; on a path with losses every segment is
-// sent alone. The caller provides the clock and does the I/O, so the same sends at the same times
-// give the same arrivals. One thread.
+// A packet passes the lines of the path from its sender to the node with its destination address,
+// one after another, and is delivered when it has passed the last line. Lines may be shared by many
+// paths; they serve packets in the order of time. A frame of many segments is split first, so that
+// one frame does not occupy a line for long; on a path with losses every segment is sent alone. The
+// caller provides the clock and does the I/O, so the same sends at the same times give the same
+// arrivals. Used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -26,23 +26,24 @@ class Fabric {
   // Called when the frame has arrived at the node; the frame is valid during the call.
   using Deliver = std::function<void(size_t node, absl::Span<const uint8_t> frame)>;
 
-  // Building: all of these are called before the first Send. Indices count from 0 in the order of
-  // the calls. `address` is IPv4 in the host's byte order; a node with kElsewhere receives what no
-  // other node's address matches (the first such node that is not the sender does). Nothing gets
-  // from one node to another without a path.
+  // The functions below build the network and must be called before the first Send. Indices count
+  // from 0 in the order of the calls. `address` is IPv4 in the host's byte order. If no node's
+  // address matches a packet, the first node with kElsewhere that is not the sender receives it.
+  // Without a path, no packet gets from one node to another.
   static constexpr uint32_t kElsewhere = 0;
   size_t AddNode(uint32_t address);
   size_t AddLine(LineSettings settings, uint64_t seed);
   void SetPath(size_t from, size_t to, std::vector<size_t> lines);
 
-  // A node has sent a frame. Frames without a destination node are counted and dropped.
+  // Called when a node has sent a frame. Frames without a destination node are counted and dropped.
   void Send(int64_t now, size_t from, absl::Span<const uint8_t> frame);
 
-  // While it is cut, everything that is sent is lost; what is under way still arrives.
+  // Cuts the network or mends it. While it is cut, every frame that is sent is lost; packets under
+  // way still arrive.
   void Cut(bool cut) { cut_ = cut; }
   uint64_t cut_off() const { return cut_off_; }
 
-  // Delivers, in order, what has arrived until `now`.
+  // Delivers, in order, the packets that have arrived by `now`.
   void Advance(int64_t now, const Deliver& deliver);
 
   // Returns when Advance will have something to do; nullopt while no packet is under way.
@@ -56,14 +57,14 @@ class Fabric {
  private:
   struct Path {
     std::vector<size_t> lines;
-    uint64_t segments = 1;  // How many segments may travel as one frame.
+    uint64_t segments = 1;  // how many segments may travel as one frame
   };
   struct Event {
     int64_t at = 0;
-    uint64_t order = 0;  // The older of two events at the same time comes first.
+    uint64_t order = 0;  // the older of two events at the same time comes first
     size_t to = 0;
     const Path* path = nullptr;
-    size_t hop = 0;  // The line that it has passed at `at`.
+    size_t hop = 0;  // the line that the packet has passed at `at`
     PacketSize size;
     std::vector<uint8_t> frame;
   };
@@ -78,12 +79,12 @@ class Fabric {
   void Enter(int64_t now, Event event);
 
   std::vector<Line> lines_;
-  std::vector<std::vector<Path>> paths_;         // The indices are [from][to].
-  absl::flat_hash_map<uint32_t, size_t> nodes_;  // By address.
-  std::vector<size_t> elsewhere_;                // The nodes with kElsewhere.
+  std::vector<std::vector<Path>> paths_;         // the indices are [from][to]
+  absl::flat_hash_map<uint32_t, size_t> nodes_;  // by address
+  std::vector<size_t> elsewhere_;                // the nodes with kElsewhere
   bool cut_ = false;
 
-  std::vector<Event> events_;  // A heap with the next event at the front.
+  std::vector<Event> events_;  // a heap with the next event at the front
   uint64_t order_ = 0;
   uint64_t unroutable_ = 0;
   uint64_t cut_off_ = 0;

@@ -1,9 +1,10 @@
 // Line: one direction of a line of the lab's network, as a function of time.
 //
 // A packet waits until the line has sent the packets before it, is sent at the line's rate, and
-// arrives after the delay. A packet that would wait longer than the queue lasts is dropped, as in a
-// router with a full buffer, and a seeded share is lost on the way. This code has no clock and does
-// no I/O: a line is a few numbers, and its queue is the moment at which it becomes free.
+// arrives after the delay. A packet that would have to wait longer than `queue` is dropped, as in a
+// router with a full buffer. A share of the packets, drawn from the seed, is lost on the way. This
+// code has no clock and does no I/O: a line consists of a few numbers, and its queue is represented
+// by the time at which the line becomes free.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@ namespace atolld {
 struct LineSettings {
   std::string name;
   double bits_per_second = 0;
-  absl::Duration delay;  // In one direction, in addition to the time of sending.
-  absl::Duration queue;  // The longest wait before the line.
-  double loss = 0;       // The share of packets that is lost, 0 to 1.
+  absl::Duration delay;  // in one direction, in addition to the time of sending
+  absl::Duration queue;  // the longest wait before the line
+  double loss = 0;       // the share of packets that is lost, 0 to 1
 };
 
 struct LineCounts {
-  uint64_t packets = 0;  // Sent packets, including lost ones.
+  uint64_t packets = 0;  // sent packets, including lost ones
   uint64_t bytes = 0;
-  uint64_t dropped = 0;  // Because the queue was full.
+  uint64_t dropped = 0;  // packets dropped because the queue was full
   uint64_t lost = 0;
   absl::Duration longest_wait;
 };
@@ -34,8 +35,9 @@ class Line {
  public:
   Line(LineSettings settings, uint64_t seed);
 
-  // A packet of `segments` segments arrives at the line at `now`, in nanoseconds of any one clock.
-  // Returns when its last bit is at the other end, or nullopt if the packet was dropped or lost.
+  // Called when a packet of `segments` segments arrives at the line at `now`, in nanoseconds of any
+  // one clock. Returns the time at which its last bit is at the other end, or nullopt if the packet
+  // was dropped or lost.
   std::optional<int64_t> Send(int64_t now, uint64_t bytes, uint64_t segments);
 
   const LineSettings& settings() const { return settings_; }

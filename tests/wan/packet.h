@@ -1,8 +1,8 @@
-// What the lab's network reads of a frame: where it goes and how much of a line it takes.
+// Reads the parts of a frame that the lab's network needs: its destination, and its size on a line.
 //
-// A frame is what a TUN device with IFF_VNET_HDR delivers: the kernel's offload header
-// (virtio_net_hdr, 10 bytes), then an IP packet. With segmentation offload the packet may contain
-// many segments of one TCP stream; on a line each segment has its own IP and TCP header.
+// A frame has the form in which a TUN device with IFF_VNET_HDR delivers it: the kernel's offload
+// header (virtio_net_hdr, 10 bytes), then an IP packet. With segmentation offload the packet may
+// contain many segments of one TCP stream; on a line each segment has its own IP and TCP header.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline constexpr size_t kOffloadHeaderBytes = 10;
 inline constexpr size_t kLargestFrame = kOffloadHeaderBytes + 65535;
 
 struct PacketSize {
-  uint64_t bytes = 0;  // The bytes of IP packets, with the headers of all segments.
+  uint64_t bytes = 0;  // the bytes of IP packets, with the headers of all segments
   uint64_t segments = 1;
 };
 
@@ -28,10 +28,11 @@ struct PacketSize {
 // frame.
 std::optional<uint32_t> DestinationOf(absl::Span<const uint8_t> frame);
 
-// The frame must have a destination.
+// Requires that DestinationOf(frame) is not nullopt.
 PacketSize SizeOf(absl::Span<const uint8_t> frame);
 
-// Returns the same segments, in order, in frames of at most `segments` each (at least 1).
+// Returns the same segments, in order, in frames of at most `segments` segments each. `segments`
+// must be at least 1.
 std::vector<std::vector<uint8_t>> Split(absl::Span<const uint8_t> frame, uint64_t segments);
 
 }  // namespace atolld

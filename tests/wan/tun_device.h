@@ -1,5 +1,5 @@
-// TunDevice: a network interface whose other end is this process: what its machine sends is read
-// here, and what is written here arrives at the machine.
+// TunDevice: a network interface with this process at its other end. Frames that the machine sends
+// are read here, and frames that are written here arrive at the machine.
 //
 // It is created in a network namespace, and disappears when it is closed, at the latest with the
 // process.
@@ -31,7 +31,8 @@ class TunDevice {
   // size, or 0 if there is no frame now.
   size_t Read(absl::Span<uint8_t> buffer);
 
-  // The machine may refuse a frame (if the interface is down); the frame is then lost.
+  // Sends a frame to the machine. If the interface is down, the machine refuses the frame, and it
+  // is lost.
   void Write(absl::Span<const uint8_t> frame);
 
   int fd() const { return fd_; }

@@ -2,7 +2,7 @@
 //
 //   seed N                                     of all losses; comes first
 //   node NAME NAMESPACE DEVICE ADDRESS         namespace: a path, or "-" for this process's own;
-//                                              address: IPv4, or 0.0.0.0 for any without a node
+//                                              address: IPv4, or 0.0.0.0 for addresses of no node
 //   line NAME BITS_PER_SECOND DELAY QUEUE LOSS durations like 20ms; loss is a share, 0 to 1
 //   path FROM TO LINE...                       for what FROM sends to TO
 //   go                                         comes last
@@ -29,7 +29,8 @@ class WanPlan {
     std::string device;
   };
 
-  // Reads one line of the text. Fails with INVALID_ARGUMENT, saying what is wrong.
+  // Reads one line of the text. Fails with INVALID_ARGUMENT if the line is wrong; the message says
+  // what is wrong.
   absl::Status Read(absl::string_view text);
 
   bool complete() const { return complete_; }

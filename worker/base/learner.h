@@ -1,10 +1,10 @@
-// What a session drives: something that learns parameters in inner steps. It may be a model with
-// its data, or a stub whose steps only take time.
+// Learner: the interface of everything that learns parameters in inner steps. A session drives it.
+// It may be a model with its data, or a stub whose steps only take time.
 //
 // The session does what worker.proto says about messages, slots, merges and time. A learner does
-// what depends on what is trained: the steps, their losses, and evaluations. It uses the slots only
-// during a call that gets them. Any error ends the worker, and its message is sent to the daemon.
-// Used by one thread.
+// the parts that depend on the model: the steps, their losses, and evaluations. It uses the slots
+// only during a call that gets them. Any error ends the worker, and its message is sent to the
+// daemon. Used by one thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The worker's side of worker.proto: does what the daemon asks, in the order of the messages.
 //
-// What is trained is a Learner's matter. The session reads the inbox between two inner steps, so a
+// A Learner does the training itself. The session reads the inbox between two inner steps, so a
 // rebase, a stop or newer work never waits longer than one step. The worker touches a slot of the
 // shared memory only between a message that gives it the slot and its answer to that message. Used
 // by one thread; input arrives only through the inbox.

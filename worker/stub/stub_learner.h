@@ -53,10 +53,10 @@ uint64_t StubPartySamples(uint32_t party);
 //
 // The update is computed when a training starts, from theta or the guess, and is written directly
 // to the update slot. No copy of it is needed, because the slot belongs to the worker from
-// TrainSteps to Boundary. A rebase does not change the update, which is what the steps are worth,
-// because there are no parameters to compare with a new base. Only in a run of mode "streaming"
-// does the learner have parameters, which it keeps from round to round; as steps pass, it moves
-// them by their share of the update. Used by one thread.
+// TrainSteps to Boundary. A rebase does not change the update, because the stub has no parameters
+// that a new base would change. Only in a run of mode "streaming" does the learner have parameters,
+// which it keeps from round to round; as steps pass, it moves them by their share of the update.
+// Used by one thread.
 class StubLearner final : public Learner {
  public:
   // Each step is made longer by the factor `slower`, to simulate a slower machine. `shift` is the

@@ -1,7 +1,7 @@
 // The result of a finished `atoll local` run, as JSON and as a table, and the steps at the run's
 // end, which write and show the report, the loss curve, the model and a sample of its text.
 //
-// Pure, except for FinishLocalRun. May be called from any thread.
+// The functions are pure except for FinishLocalRun. May be called from any thread.
 #pragma once
 
 #include <cstdint>

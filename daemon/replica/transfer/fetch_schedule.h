@@ -65,8 +65,8 @@ class DonorList {
     State state = State::kFresh;
     bool gone = false;        // True if Set no longer names the donor.
     uint32_t failures = 0;    // The number of failures in a row.
-    uint64_t left_at = 0;     // Count of progress.
-    uint64_t asked_from = 0;  // Count of progress.
+    uint64_t left_at = 0;     // the value of progress_ when it was left
+    uint64_t asked_from = 0;  // the value of progress_ from which it may be asked again
   };
   Donor* Find(const std::string& address);
 

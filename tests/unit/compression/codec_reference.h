@@ -1,6 +1,6 @@
-// Oracles for the codecs: the formats' formulas in their plainest form, scalar and with libm; they
-// share no code with compression/. Unit tests check kernels against them, and the simulation checks
-// whole entries.
+// Oracles for the codecs: they apply the formulas of the formats in the plainest form, to single
+// values and with libm, and share no code with compression/. Unit tests check kernels against them,
+// and the simulation checks whole entries.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace atolld {
 
-// Return what the codec's Encode, EncodeMean and EncodeStochastic write. Values must be finite.
+// These functions return the bytes that the codec's Encode, EncodeMean and EncodeStochastic must
+// write. Values must be finite.
 std::vector<uint8_t> ReferenceEncode(const std::string& codec, absl::Span<const float> values);
 std::vector<uint8_t> ReferenceEncodeMean(const std::string& codec, absl::Span<const float> values);
 std::vector<uint8_t> ReferenceEncodeStochastic(const std::string& codec,
@@ -20,11 +21,12 @@ std::vector<uint8_t> ReferenceEncodeStochastic(const std::string& codec,
 // Returns ChunkKey(RoundingKey(seed, occasion, part), chunk).
 uint64_t ReferenceKey(uint64_t seed, uint64_t occasion, uint64_t part, uint64_t chunk);
 
-// The bytes must be what an encoder writes.
+// Decodes bytes that an encoder has written. Other bytes are not allowed.
 std::vector<float> ReferenceDecode(const std::string& codec, absl::Span<const uint8_t> bytes,
                                    size_t elements);
 
-// For int8 and int4: the sum over blocks of the scale's square times the sum of the codes' squares.
+// Returns, for int8 and int4, the sum over blocks of the scale's square times the sum of the codes'
+// squares.
 double ReferenceSquaredNorm(const std::string& codec, absl::Span<const uint8_t> bytes,
                             size_t elements);
 

@@ -1,5 +1,5 @@
-// Inputs for the codec tests that are the same on every machine: integer arithmetic and powers of
-// two, no libm.
+// Inputs for the codec tests. They are the same on every machine, because they are made with
+// integer arithmetic and powers of two, without libm.
 #pragma once
 
 #include <openssl/sha.h>
@@ -16,7 +16,7 @@
 
 namespace atolld {
 
-// xorshift64* (Vigna 2016).
+// The generator xorshift64* (Vigna 2016).
 class TestRandom {
  public:
   explicit TestRandom(uint64_t seed) : state_(seed * 2 + 1) {}
@@ -37,7 +37,8 @@ inline float FloatFromBits(uint32_t bits) {
   return value;
 }
 
-// Any finite float, all bit patterns equally likely: all magnitudes, denormals, both zeros.
+// Returns finite floats in which all bit patterns are equally likely, so that they include all
+// magnitudes, denormals and both zeros.
 inline std::vector<float> AnyFiniteValues(size_t elements, uint64_t seed) {
   TestRandom random(seed);
   std::vector<float> values(elements);
@@ -49,8 +50,8 @@ inline std::vector<float> AnyFiniteValues(size_t elements, uint64_t seed) {
   return values;
 }
 
-// Bell-shaped values (a sum of four uniform ones); each group of 64 has its own power of two from
-// 2^-20 to 2^-5.
+// Returns bell-shaped values (sums of four uniform ones). Each group of 64 values is scaled by its
+// own power of two, from 2^-20 to 2^-5.
 inline std::vector<float> BellValues(size_t elements, uint64_t seed) {
   TestRandom random(seed);
   std::vector<float> values(elements);

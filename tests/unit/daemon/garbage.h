@@ -1,4 +1,4 @@
-// Garbage: bytes that no honest sender sends, for the tests of code that reads frames.
+// Garbage: makes bytes that no honest sender sends, for the tests of code that reads frames.
 #pragma once
 
 #include <memory>

@@ -20,8 +20,8 @@ using Reals = std::vector<long double>;
 
 std::vector<absl::Span<const float>> SpansOf(const Vectors& vectors);
 
-// Returns the updates of one round: a signal that all share, and a noise of the given size for
-// each.
+// Returns the updates of one round. Each is the sum of a signal that is the same for all, and its
+// own noise of the given size.
 Vectors HonestUpdates(size_t contributors, size_t elements, float noise, uint64_t seed);
 
 long double DistanceOf(const Reals& a, const Reals& b);
@@ -40,13 +40,13 @@ float OracleTrimmed(Vector column, size_t trim);
 
 Vector OracleTrimmedMean(const Vectors& updates, const Vector& scales, size_t trim);
 
-// Returns the contributors by Krum's score, best first.
+// Returns the contributors in the order of Krum's score, best first.
 std::vector<size_t> OracleKrumOrder(const Vectors& updates, size_t faulty);
 
-// Returns what the geometric median minimises.
+// Returns the sum that the geometric median minimises.
 long double DistanceSum(const Vectors& updates, const Vector& weights, const Reals& point);
 
-// Runs Weiszfeld's algorithm from the mean on, on whole vectors, until nothing changes.
+// Runs Weiszfeld's algorithm on whole vectors, beginning at the mean, until nothing changes.
 Reals OracleGeometricMedian(const Vectors& updates, const Vector& weights);
 
 Reals OracleCentredClipping(const Vectors& updates, const Vector& weights, const Vector& centre);

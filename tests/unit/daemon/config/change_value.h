@@ -10,7 +10,7 @@
 
 namespace atolld {
 
-// Sets another legal value than the present one, if the table knows one.
+// Changes the key's value to another legal one, if the table knows one.
 inline void ChangeValue(const ConfigField& field) {
   if (const auto* number = std::get_if<WholeNumber>(&field.value)) {
     std::visit(

@@ -1,4 +1,4 @@
-// A config file in a folder of its own, which is removed with the object.
+// ConfigFile: a config file in a temporary folder, which is removed with the object.
 #pragma once
 
 #include <gtest/gtest.h>

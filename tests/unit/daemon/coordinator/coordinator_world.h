@@ -26,7 +26,7 @@ struct CoordinatorWorld {
     config.run.rounds = rounds;
     config.inner.steps = 5;
     config.exchange.chunk_elements = 4096;
-    config.exchange.audit_share = 0;  // Scripted peers average nothing.
+    config.exchange.audit_share = 0;  // scripted peers average nothing
     config.evaluation.every_rounds = 2;
     config.coordinator.address = "127.0.0.1:7070";
   }
@@ -64,7 +64,7 @@ struct CoordinatorWorld {
   bool sealed = false;
 };
 
-// One admin call with all its answers.
+// An admin call with all its answers.
 template <typename Message>
 struct Asker {
   Asker(Env env, const std::string& address, const std::string& method,
@@ -96,7 +96,7 @@ struct AdminWorld : CoordinatorWorld {
   }
   Env env() { return world.process("operator").env(); }
 
-  // Asks and waits for the end of the call; `answer` does not change on an error.
+  // Makes the call and waits until it has ended. After an error `answer` is unchanged.
   template <typename Message>
   absl::Status Ask(const std::string& method, const google::protobuf::MessageLite& request,
                    Message* answer) {

@@ -1,6 +1,6 @@
-// ScriptedPeer: a peer without a replica and without a worker. Over the simulated network it says
-// what a test's run needs: it answers everything at once, and votes for a payload made from the
-// plan.
+// ScriptedPeer: a peer without a replica and without a worker. Over the simulated network it
+// answers every message at once, as a test's run needs it, and votes for a payload that it makes
+// from the plan.
 #pragma once
 
 #include <memory>
@@ -20,22 +20,24 @@ class ScriptedPeer {
 
   // The messages that it received, over all its sessions.
   std::vector<v1::CoordinatorMessage> heard;
-  v1::Roster roster;  // The newest; it is not in `heard`.
+  v1::Roster roster;  // the newest roster; it is not in `heard`
   std::vector<absl::Status> closed;
   uint64_t version = 0;
   bool holds_state = false;
   bool sealed = false;
   bool drained = false;
-  bool trains = true;                    // If false, it takes a Train and never becomes ready.
-  std::vector<v1::EntryHeader> headers;  // The headers that it was told of, from the first on.
-  std::vector<std::string> waits;  // The reasons for which the run waited, one for each change.
+  bool trains = true;                    // if false, it accepts a Train but never becomes ready
+  std::vector<v1::EntryHeader> headers;  // the headers that the coordinator has told it, from the
+                                         // first on
+  std::vector<std::string> waits;  // the reasons for which the run has waited, one for each change
 
-  // From now on it says that it holds one more version, whose header it has signed itself.
+  // Makes it claim from now on that it holds one more version, with a header that it has signed
+  // itself.
   void Forge(const SigningKey& key);
 
  private:
   void Dial();
-  void Beat(const Call* call);  // Until another call has replaced this one.
+  void Beat(const Call* call);  // repeats heartbeats until another call has replaced this one
   void Say(const v1::PeerMessage& message);
   void OnMessage(const v1::CoordinatorMessage& message);
   void OnWelcome(const v1::Welcome& welcome);

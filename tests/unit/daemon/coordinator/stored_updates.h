@@ -1,5 +1,5 @@
-// Updates of every kind for the tests of the stores, and the contents of a store as one line of
-// text.
+// Makes updates of every kind for the tests of the stores, and formats the contents of a store as
+// one line of text.
 #pragma once
 
 #include <string>
@@ -12,10 +12,11 @@ namespace atolld {
 
 v1::EntryHeader StoredHeader(uint64_t version);
 
-// Together, in order, they touch every table: rows are added, changed and removed.
+// Returns updates that together, in this order, add, change and remove rows in every table.
 std::vector<RunUpdate> StoredUpdates();
 
-// Updates with checkpoints: one that is renewed, a gap, and one that starts anew.
+// Returns updates with a checkpoint that is renewed, a gap, and a checkpoint that starts again from
+// nothing.
 std::vector<RunUpdate> CheckpointUpdates();
 
 // Fills the store with a run of `rounds` rounds, whose headers are a signed chain, with rows in
@@ -24,7 +25,7 @@ void FillWithRun(Store& store, uint64_t rounds);
 
 std::string TextOf(const StoredRun& run);
 
-// Returns what the store holds, with its headers.
+// Returns the content of the store, with its headers.
 StoredRun Loaded(Store& store);
 
 }  // namespace atolld

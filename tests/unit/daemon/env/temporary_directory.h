@@ -1,4 +1,4 @@
-// A test's own directory, removed with everything in it.
+// TemporaryDirectory: a directory for one test, which is removed with everything in it.
 #pragma once
 
 #include <stdlib.h>

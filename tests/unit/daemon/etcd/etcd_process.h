@@ -1,4 +1,4 @@
-// EtcdProcess: a member of etcd for a test, with a folder and ports of its own; the destructor
+// EtcdProcess: runs a member of etcd for a test, with its own folder and ports. The destructor
 // kills it.
 #pragma once
 
@@ -14,11 +14,11 @@ namespace atolld {
 
 class EtcdProcess {
  public:
-  // Returns the program: ATOLL_ETCD, build/etcd/etcd of the source tree (scripts/etcd puts it
-  // there), or etcd in PATH; empty if there is none.
+  // Returns the path of the program: the variable ATOLL_ETCD, or build/etcd/etcd in the source tree
+  // (where scripts/etcd puts it), or etcd in PATH. Returns an empty text if there is none.
   static std::string Program();
 
-  EtcdProcess();  // Returns when etcd answers.
+  EtcdProcess();  // returns when etcd answers
   ~EtcdProcess();
   EtcdProcess(const EtcdProcess&) = delete;
   EtcdProcess& operator=(const EtcdProcess&) = delete;
@@ -37,7 +37,7 @@ std::string DeadEndpoint();
 
 }  // namespace atolld
 
-// Use it first in a test that needs etcd.
+// A test that needs etcd must begin with this macro.
 #define SKIP_WITHOUT_ETCD()                                        \
   if (::atolld::EtcdProcess::Program().empty()) {                  \
     GTEST_SKIP() << "no etcd: scripts/etcd build/etcd fetches it"; \

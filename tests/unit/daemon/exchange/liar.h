@@ -1,4 +1,4 @@
-// Liar: a contributor that speaks the protocol by hand, and may say anything.
+// Liar: a contributor that may send anything, because the test writes its messages.
 //
 // It dials from the process "liar" of the swarm's world, which the test adds.
 #pragma once
@@ -20,7 +20,8 @@ class Liar {
   void Open(const v1::Plan& plan, const std::string& name = "p3", const std::string& to = "p1");
   void OpenWithout(const v1::Plan& plan, const std::string& name, const std::string& to);
   void SendLeaves(const std::string& leaves);
-  // Sends a chunk of its own, or with `contributors` a partial mean of these, under `revision`.
+  // Sends a chunk under `revision`: the liar's own chunk or, if `contributors` is given, a partial
+  // mean of these contributors.
   void Send(uint32_t chunk, uint32_t attempt, SharedBytes payload,
             const std::string& contributors = "", uint32_t revision = 1);
 

@@ -1,7 +1,8 @@
 // Regions: a swarm of five peers in two regions, and a plan with relays, for tests of trees.
 //
-// The regions have fast links inside and slow ones between them: p1, p2, p3 and p4, p5. p1 and p4
-// reduce. In p1's shard p4 relays for its region, in p4's shard p2 relays for the other.
+// One region has p1, p2 and p3, the other p4 and p5. Links are fast within a region and slow
+// between the two. p1 and p4 are reducers. In p1's shard, p4 is the relay of its region; in p4's
+// shard, p2 is the relay of the other region.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Swarm: a few peers, each with an exchange, in the simulated world, and the oracle of the result
-// on which they must agree.
+// Swarm: a few peers in the simulated world, each with an exchange, and an oracle for the result on
+// which they must agree.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct SwarmSettings {
   uint32_t chunk_elements = 256;
   std::string codec = "int8";
   bool zstd = false;
-  std::string upper_codec;  // For means; if empty, `codec` and its zstd are used.
+  std::string upper_codec;  // the codec of means; if empty, `codec` and its zstd are used
   bool upper_zstd = false;
   bool stochastic = false;
-  // The rule of the exchange; the oracle only knows the mean.
+  // The rule of the exchange. The oracle knows only the mean.
   std::optional<AggregationRule> rule = std::nullopt;
   absl::Duration failure_timeout = absl::Seconds(2);
   SendWindow::Floor send_floor;
@@ -48,15 +48,16 @@ class Swarm {
   struct Peer {
     std::string name;
     std::vector<float> values;
-    std::shared_ptr<const Contribution> contribution;  // If null, the peer only receives.
-    Node* node = nullptr;                              // Null once it is dead.
+    std::shared_ptr<const Contribution> contribution;  // if null, the peer only receives
+    Node* node = nullptr;                              // null once the peer is dead
     TrafficCount traffic;
     ArrivalLog arrivals;
-    std::map<uint32_t, ExchangeOutcome> outcomes;  // By revision.
+    std::map<uint32_t, ExchangeOutcome> outcomes;  // by revision
     std::vector<std::pair<std::string, absl::Status>> unreachable;
     std::vector<absl::Status> failed;
-    std::vector<v1::UpdateRefused> refused;           // As told.
-    std::vector<std::pair<uint32_t, uint32_t>> held;  // Shards with their attempts, as told.
+    std::vector<v1::UpdateRefused> refused;           // the refusals that it has reported
+    std::vector<std::pair<uint32_t, uint32_t>> held;  // the shards that it has reported as held,
+                                                      // with their attempts
   };
 
   explicit Swarm(const SwarmSettings& settings);
@@ -66,13 +67,14 @@ class Swarm {
   Peer& peer(const std::string& name) { return *peers.at(name); }
   static std::string Address(const std::string& name) { return name + ":1"; }
 
-  // Makes revision 1 with these contributors, with weights 1, 2, ..., and shards of about equal
-  // size for these reducers.
+  // Makes revision 1 of a plan with these contributors, which have the weights 1, 2, ..., and with
+  // shards of about equal size for these reducers.
   v1::Plan MakePlan(const std::vector<std::string>& contributors,
                     const std::vector<std::string>& reducers) const;
-  // Makes the next revision: `lost` is gone, and its shards go to `heir` under attempt + 1.
+  // Makes the next revision, in which `lost` is gone and its shards go to `heir` under the next
+  // attempt.
   static v1::Plan Revise(const v1::Plan& plan, const std::string& lost, const std::string& heir);
-  // Makes the next revision: `lost` is gone, and `holder` gives out its shards.
+  // Makes the next revision, in which `lost` is gone and `holder` gives out its shards.
   static v1::Plan Hold(const v1::Plan& plan, const std::string& lost, const std::string& holder);
   // Makes `relay` average for `members`, which include it, in this shard of the plan.
   static void AddRelay(v1::Plan* plan, int shard, const std::string& relay,
@@ -82,17 +84,18 @@ class Swarm {
                    const std::string& signer);
   static std::string Bitmap(const v1::Plan& plan, const std::vector<std::string>& members);
 
-  // Gives the plan to a peer: its first one, or an update. Does nothing if the peer is dead.
+  // Gives the peer this plan, which is its first one or an update. Does nothing if the peer is
+  // dead.
   void Give(const std::string& name, const v1::Plan& plan);
   void Kill(const std::string& name);
   bool Complete(const std::vector<std::string>& names, uint32_t revision);
 
-  // Returns the sum of what living peers have averaged.
+  // Returns the number of chunks that the living peers have averaged, summed over the peers.
   uint64_t Averaged();
 
-  // Fails the test unless all of these peers have the same outcome for the plan's revision, that
-  // outcome is what an independent computation gives for the contributions and sets that it names,
-  // and all contributors of `whole` are in the mean of every chunk.
+  // Fails the test unless three conditions hold. All these peers have the same outcome for the
+  // plan's revision. An independent computation from the contributions and sets that the outcome
+  // names gives the same result. All contributors of `whole` are in the mean of every chunk.
   void CheckOutcomes(const std::vector<std::string>& names, const v1::Plan& plan,
                      const std::vector<std::string>& whole);
 

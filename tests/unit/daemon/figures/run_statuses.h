@@ -1,4 +1,4 @@
-// Statuses as a coordinator sends them, for the tests of the code that displays them.
+// Makes statuses like those that a coordinator sends, for the tests of the code that displays them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A short signed history, and what an honest coordinator says of it, for tests in which it says
-// something else.
+// A short signed history, and the messages of an honest coordinator about it. Tests change these
+// messages to make the coordinator lie.
 #pragma once
 
 #include <string>
@@ -79,7 +79,7 @@ struct ToldHistory {
   v1::Genesis genesis;
   std::vector<v1::EntryHeader> headers;
   v1::EntryHeader next;
-  Digest digest;  // The last header's.
+  Digest digest;  // the digest of the last header
   v1::Seal seal;
 };
 

@@ -1,5 +1,5 @@
-// The contract of daemon/env/env.h's Transport as tests for any implementation: the production one
-// and the simulator's.
+// Tests of the contract of Transport in daemon/env/env.h. They run on any implementation, such as
+// the production one and the simulator's.
 //
 // Link transport_contract.cc and transport_contract_ends.cc into the test program and name the
 // worlds:
@@ -19,15 +19,15 @@
 
 namespace atolld {
 
-// Two ends of a network on one loop.
+// Owns the two ends of a network, both on one loop.
 class TransportWorld {
  public:
   virtual ~TransportWorld() = default;
   virtual Executor& executor() = 0;
   virtual Transport& server() = 0;
   virtual Transport& client() = 0;
-  virtual std::string listen_address() = 0;  // Suitable for server().Listen, and free.
-  virtual std::string dead_address() = 0;    // An address on which no server listens.
+  virtual std::string listen_address() = 0;  // free and suitable for server().Listen
+  virtual std::string dead_address() = 0;    // an address on which no server listens
   // The client's identity to the server; nullopt if there are no certificates.
   virtual std::optional<Identity> client_identity() { return std::nullopt; }
   // Runs the loop until `condition` is true; returns false if `limit` passes first.
@@ -53,7 +53,7 @@ class Endpoint {
  public:
   void Take(std::unique_ptr<Call> call) { call_ = std::move(call); }
 
-  // With `reads`, asks for the next frame whenever one has arrived.
+  // Starts the call. If `reads` is true, asks for the next frame whenever one has arrived.
   void Start(bool reads);
   void Read();  // Asks for one frame.
 
@@ -66,24 +66,24 @@ class Endpoint {
   bool closed = false;
   absl::Status status;
   bool takes_parts = false;           // Set it before Start.
-  std::function<void()> after_frame;  // Hooks of a test.
+  std::function<void()> after_frame;  // a hook of a test
   std::function<void()> after_writable;
   std::function<void()> after_closed;
 
  private:
   std::unique_ptr<Call> call_;
   bool reads_ = false;
-  bool inside_ = false;  // Inside one of our calls, when no callback may come.
+  bool inside_ = false;  // true inside a function of this class, when no callback may come
 };
 
 class TransportContract : public ::testing::TestWithParam<WorldMaker> {
  protected:
   TransportContract();
 
-  // Listens and keeps each accepted call in `accepted_`, started by `on_accept_` (by default it
-  // reads).
+  // Listens, and keeps each accepted call in `accepted_`. `on_accept_` starts the call; by default
+  // the call reads.
   void Listen();
-  // Returns a started client of the listener.
+  // Dials the listener, and returns the started call of the client.
   std::unique_ptr<Endpoint> Dial(bool reads = true,
                                  absl::Duration deadline = absl::InfiniteDuration());
   // Dials, and waits for the server's end of the call.

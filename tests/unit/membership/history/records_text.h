@@ -1,4 +1,4 @@
-// Records of means for tests, written as a list of shards.
+// Makes records of means for tests from a list of shards.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace atolld {
 
-// Consecutive chunks, the bitmap of their contributors, and those of partial means.
+// A run of consecutive chunks, the bitmap of their contributors, and the bitmaps of their partial
+// means.
 struct RunText {
   uint32_t chunks;
   std::string contributors;
   std::vector<std::string> partials{};
 };
 
-// The shards are consecutive, from chunk 0 on.
+// Makes records of shards that follow one another, beginning with chunk 0.
 inline v1::MeanRecords RecordsOf(
     const std::vector<std::pair<std::string, std::vector<RunText>>>& shards) {
   MeanRecordsBuilder builder;
@@ -34,7 +35,7 @@ inline v1::MeanRecords RecordsOf(
   return builder.Take();
 }
 
-// The records of a plan in which every chunk has this one set.
+// Makes the records of a plan in which every chunk has this set.
 inline v1::MeanRecords RecordsOf(const v1::Plan& plan, const std::string& contributors) {
   MeanRecordsBuilder builder;
   for (const v1::Shard& shard : plan.shards()) {

@@ -1,5 +1,5 @@
-// Eight parties and a coordinator in one process, with messages passed by hand; each test says
-// which parties fall silent, and at which step.
+// Eight parties and a coordinator in one process, between which the test passes the messages. Each
+// test decides which parties become silent, and at which step.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +33,14 @@ class MaskedParties {
   static std::string Name(uint32_t party);
   void FallSilent(uint32_t party, Silence silence) { silence_[Name(party)] = silence; }
 
-  // Goes through all steps. Returns the sum of the codes without masks, or the reason why there is
-  // none; parties that were left out of the sum are not in `contributors`.
+  // Carries out all steps. Returns the sum of the codes without masks, or the reason why there is
+  // none. Parties that were left out of the sum are not in `contributors`.
   absl::StatusOr<std::vector<uint32_t>> Run();
 
-  // The steps one by one, for tests that do something between them.
-  absl::Status Begin();  // Keys, roster and shares; afterwards updates can be masked.
-  std::vector<uint32_t> Masked(uint32_t party);       // A party's update as a reducer sees it.
-  std::vector<uint32_t> Codes(uint32_t party) const;  // The same update without a mask.
+  // The single steps, for tests that do something between them.
+  absl::Status Begin();  // exchanges keys, roster and shares; afterwards updates can be masked
+  std::vector<uint32_t> Masked(uint32_t party);       // a party's update as a reducer sees it
+  std::vector<uint32_t> Codes(uint32_t party) const;  // the same update without a mask
   // Returns the plain sum of the codes of these parties.
   std::vector<uint32_t> PlainSum(const std::vector<std::string>& parties) const;
 

@@ -36,7 +36,7 @@ inline v1::ModelSpec TinyGpt2() {
   return model;
 }
 
-// Has grouped queries and a head of its own.
+// Returns a model with grouped queries and a head that is not tied to the embedding.
 inline v1::ModelSpec TinyLlama() {
   v1::ModelSpec model = TinySpec().model();
   model.set_kind("llama");
@@ -49,7 +49,8 @@ inline v1::ModelSpec TinyLlama() {
   return model;
 }
 
-// One model of every relative of Llama, with the options that it has besides Llama's sizes.
+// Returns a model of every architecture related to Llama, with the options in which it differs from
+// Llama.
 inline std::vector<v1::ModelSpec> TinyDecoders() {
   std::vector<v1::ModelSpec> models;
   const auto add = [&models](const DecoderShape& shape) {

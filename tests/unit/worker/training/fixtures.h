@@ -1,5 +1,5 @@
-// Shared by several of the worker's tests: a small run, a text that resembles real text, and a
-// folder that cleans up.
+// Fixtures that several of the worker's tests share: a small run, a text that resembles real text,
+// and a temporary folder.
 #pragma once
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 namespace atolld {
 
-// A GPT small enough that a step takes a millisecond.
+// Returns the spec of a GPT that is so small that a step takes a millisecond.
 inline v1::RunSpec TinySpec() {
   v1::RunSpec spec;
   spec.set_run_id("tiny");
@@ -38,8 +38,8 @@ inline v1::RunSpec TinySpec() {
   return spec;
 }
 
-// Sentences of common words in a fixed pseudo-random order, so that the text has something to
-// learn.
+// Returns sentences of common words in a fixed pseudo-random order, from which a model can learn
+// something.
 inline std::string SomeText(size_t bytes) {
   static const char* const kWords[] = {"the ",  "island ", "ring ", "of ",   "a ",    "lagoon ",
                                        "reef ", "and ",    "sea ",  "when ", "tide ", "turns.\n"};

@@ -1,4 +1,5 @@
-// The bytes of a .npy file as numpy writes them: format 1.0, the header padded to 64 bytes.
+// Makes the bytes of a .npy file like numpy: in format 1.0, with the header padded to a multiple of
+// 64 bytes.
 #pragma once
 
 #include <cstdint>

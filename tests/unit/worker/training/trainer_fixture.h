@@ -1,4 +1,4 @@
-// Small trainers on a small text.
+// TrainerFixture: small trainers on a small text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class TrainerFixture : public ::testing::Test {
     return *std::move(trainer);
   }
 
-  // Uses samples that no other step uses.
+  // Takes a step on samples that no other step uses.
   static double Step(Trainer& trainer, uint64_t step, uint64_t batch) {
     std::vector<uint64_t> samples(batch);
     std::iota(samples.begin(), samples.end(), step * batch);

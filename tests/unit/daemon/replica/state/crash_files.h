@@ -1,5 +1,4 @@
-// Files that die after a given number of changes: every later call fails, as if the process were
-// dead.
+// CrashFiles: Files that fail after a given number of changes, as if the process had died.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,8 @@ namespace atolld {
 
 class CrashFiles final : public Files {
  public:
-  // Change number `allowed` (from 0) and all later ones fail; if that change is an append and
-  // `torn`, half of it is made.
+  // Change number `allowed`, counted from 0, and all later ones fail. If that change is an append
+  // and `torn` is true, half of its bytes are written.
   CrashFiles(Files& inner, uint64_t allowed, bool torn)
       : inner_(inner), allowed_(allowed), torn_(torn) {}
 

@@ -1,5 +1,5 @@
-// A small run for tests: a genesis, an initial state, and entries that fit any replica as its next
-// one.
+// A small run for tests: a genesis, an initial state, and entries. Each entry fits any replica as
+// its next one.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,34 @@ struct TestRun {
   uint64_t elements = 1000;
   uint32_t chunk_elements = 256;
   std::string codec = "int8";  // The codec of payloads.
-  std::string update_codec;    // `codec` if empty.
+  std::string update_codec;    // if empty, `codec` is used
   std::string rule = "nesterov";
-  std::optional<SigningKey> history_key{};  // Not set for an unsigned history.
+  std::optional<SigningKey> history_key{};  // not set if the history is unsigned
   std::vector<v1::RunFile> files{};         // The files that the run lists.
-  bool control_variates = false;            // From 30 of 60 parties, with a rate of 10.
+  bool control_variates = false;            // if true, the contributors stand for 30 of 60 parties,
+                                            // and the rate is 10
   // The number of fragments that entries cover in turn; up to 2, because there are 2 tensors.
   uint32_t fragments = 1;
 
-  v1::Genesis Genesis() const;  // Without its state digest.
+  v1::Genesis Genesis() const;  // has no state digest
   std::vector<float> Theta() const;
 
-  // Returns an encoded mean pseudo-gradient of that seed, as the entry of that version has it. The
-  // same seed gives the same bytes.
+  // Returns an encoded mean pseudo-gradient, in the form that an entry has it. It is made from
+  // `seed`: the same seed gives the same bytes.
   SharedBytes Payload(uint64_t seed) const;
   // Mean returns the values that Payload encodes; Covered returns the number of values of an entry.
   std::vector<float> Mean(uint64_t seed) const;
   uint64_t Covered(uint64_t version) const;
 
-  // Returns the header that an honest coordinator writes after `genesis` and the header of digest
-  // `previous`, for the state of digest `state`.
+  // Returns the header that an honest coordinator writes for this version. `previous` is the digest
+  // of the header before it, and `state` the digest of the state before it.
   v1::EntryHeader Header(uint64_t version, const Digest& previous, const Digest& state,
                          const SharedBytes& payload) const;
 
   // Returns the header of the replica's next version.
   v1::EntryHeader NextHeader(Replica& replica, const SharedBytes& payload) const;
 
-  // Commits the entries of seeds version()+1 .. version.
+  // Commits entries up to `version`. Each entry is made from its version as the seed.
   void CommitTo(Replica& replica, uint64_t version) const;
 };
 
@@ -63,7 +64,7 @@ absl::StatusOr<OwnedReplica> CreateReplica(Files& files, const std::string& dir,
                                            const TestRun& run);
 absl::StatusOr<OwnedReplica> OpenReplica(Files& files, const std::string& dir);
 
-// Signed if there is a key.
+// Returns the seal, which is signed if there is a key.
 v1::Seal SealOf(Replica& replica, const std::optional<SigningKey>& key = std::nullopt);
 
 // Returns the signing key of 32 bytes equal to `byte`.

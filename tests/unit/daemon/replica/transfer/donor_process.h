@@ -1,4 +1,4 @@
-// A process of a test that serves from its disk, honestly or not.
+// A process of a test that serves data from its disk and may change what it sends.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace atolld {
 
-// Changes a donor's frames as a test wants; nullopt swallows the frame.
+// Changes a donor's frame as a test wants. If it returns nullopt, the frame is not sent.
 using Tamper = std::function<std::optional<Frame>(Frame)>;
 
 class TamperCall final : public ForwardingCall {
@@ -30,7 +30,7 @@ class TamperCall final : public ForwardingCall {
   const Tamper tamper_;
 };
 
-// A process that serves from "/r" and listens at "NAME:1".
+// A process that serves data from "/r" and listens at "NAME:1".
 struct DonorProcess {
   DonorProcess(Env env, const std::string& name, Tamper tamper, DonorSettings settings)
       : donor(env, "/r", "test-run", settings) {

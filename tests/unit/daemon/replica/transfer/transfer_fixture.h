@@ -25,7 +25,7 @@ class TransferTest : public ::testing::Test {
  protected:
   TransferTest() { world_.AddProcess("joiner"); }
 
-  // Adds a donor at `version`, with snapshots as the policy makes them.
+  // Adds a donor at `version`, with the snapshots that the policy makes.
   void AddDonor(const std::string& name, uint64_t version, RetentionPolicy policy = {100, 1},
                 Tamper tamper = nullptr, DonorSettings settings = {}) {
     SimProcess& process = world_.AddProcess(name);
@@ -50,7 +50,7 @@ class TransferTest : public ::testing::Test {
   // Returns a replica of the same run at version 0, on the joiner's disk.
   OwnedReplica JoinerReplica() { return *CreateReplica(joiner().files, "/r", run_); }
 
-  // Returns the run's headers first..last, as a coordinator would vouch for them.
+  // Returns the run's headers first..last, which a coordinator would confirm.
   std::vector<v1::EntryHeader> Headers(uint64_t first, uint64_t last) {
     SimDisk disk;
     SimFiles files(disk);
@@ -117,7 +117,7 @@ class TransferTest : public ::testing::Test {
   }
 
   void UseLargeState() {
-    run_.elements = 1500000;  // Six blocks in a buffer.
+    run_.elements = 1500000;  // six blocks in a buffer
     run_.chunk_elements = 65536;
   }
 
