@@ -86,6 +86,7 @@ WorkerProcess::Settings WorkerSettings(const Config& config, const std::string& 
   settings.device = config.worker.device;
   settings.slower = config.worker.slower;
   settings.socket = socket;
+  settings.value_folder = ValueFolderOf(config.peer);
   return settings;
 }
 

@@ -213,6 +213,10 @@ double DefaultOutsized(const Config& config) {
   return varied || config.privacy.masked ? 0 : Config().membership.outsized;
 }
 
+std::string ValueFolderOf(const PeerConfig::Peer& peer) {
+  return peer.values_in == "disk" ? peer.dir : "";
+}
+
 std::string WorkerProgramOf(const std::string& model_kind) {
   if (model_kind == kHuggingFaceKind) return "atoll-hf-worker";
   return model_kind == kStubKind ? "atoll-stub-worker" : "atoll-worker";

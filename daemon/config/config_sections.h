@@ -148,6 +148,7 @@ struct PeerConfig {
     uint64_t keep_bytes = 0;       // limits log and snapshots, but two are kept; 0 means no limit
     uint64_t donate_bytes_per_second = uint64_t{64} << 20;  // to joiners; 1/8 during exchanges
     uint64_t up_rate = 0, down_rate = 0;  // bytes a second that its line carries; 0: unknown
+    std::string values_in = "memory";  // or "disk": files in dir, of which what fits is in memory
     std::string region = "";  // the same for peers near each other; if empty, the peer is alone
   } peer;
   MachineConfig machine;            // [machine]
@@ -219,6 +220,9 @@ DecoderShape DecoderOf(const ConfigModel& model);  // `decoder` with defaults sp
 // Returns the default of [membership] outsized. It is 0 with masks, which hide updates' lengths,
 // and with error feedback or topk, because the lengths of honest updates then differ widely.
 double DefaultOutsized(const Config& config);
+
+// Returns the folder for files of parameters and buffers; empty if they lie in memory.
+std::string ValueFolderOf(const PeerConfig::Peer& peer);
 
 // Returns the file name of the program that trains a model of this kind.
 std::string WorkerProgramOf(const std::string& model_kind);

@@ -365,6 +365,12 @@ Fields PeerFields(Config& c) {
       {"keep_bytes", ByteCount{&c.peer.keep_bytes, 0, kLargest}, kNo,
        "size of log and snapshots together, like \"20GB\"; 0: no limit",
        "Set it where the disk is small. Two snapshots are kept whatever it says."},
+      {"values_in", OneOf(&c.peer.values_in, {"memory", "disk"}), kNo,
+       "where parameters and the outer rule's buffers lie: in 'memory', or in files on the 'disk' "
+       "of "
+       "`dir`, of which the kernel keeps in memory what fits",
+       "Set 'disk' where the model does not fit in memory beside its training. Each round then "
+       "writes 12 bytes a parameter to that disk; see sizing.md."},
       {"donate_bytes_per_second", ByteCount{&c.peer.donate_bytes_per_second, 0, kLargest}, kNo,
        "bytes a second that joiners may fetch from here; 0: no limit",
        "Lower it to what your line can spare. While an exchange is under way, joiners get an "

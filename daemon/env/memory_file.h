@@ -22,18 +22,22 @@ class MemoryFile {
   static constexpr int kDescriptor = 3;
   static constexpr char kVariable[] = "ATOLL_MEMORY";
 
-  // Fails with RESOURCE_EXHAUSTED if the kernel gives no memory.
-  static absl::StatusOr<std::shared_ptr<MemoryFile>> Make();
+  // With a folder, the memory is a file without a name on the folder's disk, of which the kernel
+  // keeps in memory what fits (value_memory.h). Fails with RESOURCE_EXHAUSTED if the kernel gives
+  // no memory or the folder takes no file.
+  static absl::StatusOr<std::shared_ptr<MemoryFile>> Make(const std::string& folder = "");
   ~MemoryFile();
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
   int fd() const { return fd_; }
+  bool on_disk() const { return on_disk_; }
   std::string variable() const;  // The value of kVariable for a child.
 
  private:
-  explicit MemoryFile(int fd) : fd_(fd) {}
+  MemoryFile(int fd, bool on_disk) : fd_(fd), on_disk_(on_disk) {}
   const int fd_;
+  const bool on_disk_;
 };
 
 }  // namespace atolld

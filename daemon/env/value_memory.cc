@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +21,7 @@ absl::Status Exhausted(absl::string_view what, int error) {
 }
 
 // For file systems without O_TMPFILE, such as NFS.
-absl::StatusOr<int> OpenUnlinked(const std::string& folder) {
+absl::StatusOr<int> OpenAndRemove(const std::string& folder) {
   std::string path = absl::StrCat(folder, "/values.XXXXXX");
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) return Exhausted(absl::StrCat(folder, ": a file for values"), errno);
@@ -33,12 +34,12 @@ absl::StatusOr<int> OpenUnlinked(const std::string& folder) {
 absl::StatusOr<int> OpenNamelessFile(const std::string& folder) {
   const int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0) return fd;
-  if (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOSYS) return OpenUnlinked(folder);
+  if (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOSYS) return OpenAndRemove(folder);
   return Exhausted(absl::StrCat(folder, ": a file for values"), errno);
 }
 
-absl::Status ReserveFile(int fd, uint64_t bytes) {
-  const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+absl::Status ReserveFile(int fd, uint64_t offset, uint64_t bytes) {
+  const int error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   if (error == 0) return absl::OkStatus();
   return Exhausted(absl::StrCat("a file of ", bytes, " bytes for values"), error);
 }
@@ -50,7 +51,7 @@ absl::StatusOr<std::unique_ptr<ValueMemory>> ValueMemory::Make(uint64_t elements
   int fd = -1;
   if (in_file) {
     ASSIGN_OR_RETURN(fd, OpenNamelessFile(folder));
-    const absl::Status reserved = ReserveFile(fd, bytes);
+    const absl::Status reserved = ReserveFile(fd, 0, bytes);
     if (!reserved.ok()) {
       close(fd);
       return absl::ResourceExhaustedError(absl::StrCat(folder, ": ", reserved.message()));

@@ -46,8 +46,8 @@ class ValueMemory {
 // the message names the folder.
 absl::StatusOr<int> OpenNamelessFile(const std::string& folder);
 
-// Gives the open file this size, and the room on the disk for it, so that a full disk is an error
-// here and no signal later. Fails with RESOURCE_EXHAUSTED.
-absl::Status ReserveFile(int fd, uint64_t bytes);
+// Takes the room on the disk for a part of the open file, which grows if it is shorter, so that a
+// full disk is an error here and not a signal later. Fails with RESOURCE_EXHAUSTED.
+absl::Status ReserveFile(int fd, uint64_t offset, uint64_t bytes);
 
 }  // namespace atolld

@@ -136,7 +136,8 @@ void EagerGuess::Make(std::function<void(absl::Status)> done) {
         *status = codecs.status();
         if (!codecs.ok()) return;
         GuessedMean guessed(*codecs, NewestMean(replica, *codecs->means.codec), now, before);
-        *status = WriteGuess(replica, guessed, memory->guess());
+        *status = memory->NeedGuess();
+        if (status->ok()) *status = WriteGuess(replica, guessed, memory->guess());
       },
       guard_.Wrap([status, done = std::move(done)](uint64_t) { done(*status); }));
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "daemon/env/value_memory.h"
 
 namespace atolld {
 namespace {
@@ -35,6 +36,7 @@ absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(
     ASSIGN_OR_RETURN(file, MemoryFile::Make());
   }
   if (ftruncate(file->fd(), static_cast<off_t>(bytes)) != 0) return MemoryError(bytes, "ftruncate");
+  if (file->on_disk()) RETURN_IF_ERROR(ReserveFile(file->fd(), 0, 2 * slot_bytes));
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd(), 0);
   if (base == MAP_FAILED) return MemoryError(bytes, "mmap");
   return std::unique_ptr<ParameterMemory>(
@@ -46,6 +48,15 @@ ParameterMemory::ParameterMemory(std::shared_ptr<MemoryFile> file, void* base, u
     : file_(std::move(file)), base_(base), elements_(elements), slot_bytes_(slot_bytes) {}
 
 ParameterMemory::~ParameterMemory() { munmap(base_, kSlots * slot_bytes_); }
+
+absl::Status ParameterMemory::Need(uint64_t slot) const {
+  if (!file_->on_disk()) return absl::OkStatus();
+  return ReserveFile(file_->fd(), slot * slot_bytes_, slot_bytes_);
+}
+
+void ParameterMemory::Release() const {
+  if (file_->on_disk()) madvise(base_, kSlots * slot_bytes_, MADV_DONTNEED);
+}
 
 absl::Span<float> ParameterMemory::Slot(uint64_t slot) const {
   char* begin = static_cast<char*>(base_) + slot * slot_bytes_;

@@ -5,9 +5,9 @@
 // update (the update that the worker hands over), control (the common variate of a run with control
 // variates, which only the daemon writes) and guess (in mode "eager", EagerGuess writes it before
 // the worker is told to start from it). A slot that is never written takes no memory. The memory is
-// an anonymous file, so nothing remains when the processes die. A worker gets it when it is started
-// (MemoryFile), or opens path(). The object is constant after construction; worker.proto says which
-// process may read or write which slot at which time.
+// a file without a name, in memory or on a disk (MemoryFile), so nothing remains when the processes
+// die. A worker gets it when it is started, or opens path(). The object is constant after
+// construction; worker.proto says which process may read or write which slot at which time.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,15 @@ class ParameterMemory {
   absl::Span<float> control() const;
   absl::Span<float> guess() const;
 
+  // Called before the slot is first written. (On a disk, theta and update have their room from the
+  // start.) Fails with RESOURCE_EXHAUSTED if the disk has no room for the slot.
+  absl::Status NeedControl() const { return Need(2); }
+  absl::Status NeedGuess() const { return Need(3); }
+
+  // Called when no slot is used for a while: slots on a disk are not resident in this process until
+  // they are used again. No value changes.
+  void Release() const;
+
   // The path for MapMemory, for a worker that has not inherited the memory. It is valid while this
   // process lives, for processes of the same user that have access to this process's files in
   // /proc.
@@ -51,6 +60,7 @@ class ParameterMemory {
   static constexpr uint64_t kSlots = 4;
 
   absl::Span<float> Slot(uint64_t slot) const;
+  absl::Status Need(uint64_t slot) const;
 
   ParameterMemory(std::shared_ptr<MemoryFile> file, void* base, uint64_t elements,
                   uint64_t slot_bytes);

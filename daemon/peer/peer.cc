@@ -85,7 +85,7 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
       refusals_(env.executor),
       up_cap_(config.machine.up_cap),
       down_cap_(config.machine.down_cap) {
-  keeper_.ShareMemory(trainer.memory());
+  keeper_.ShareMemory(trainer.memory(), ValueFolderOf(config.peer));
 }
 
 std::unique_ptr<VirtualParties> Peer::MakeParties(Worker& trainer) {

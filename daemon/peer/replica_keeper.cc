@@ -33,7 +33,7 @@ ReplicaUpkeep::Events ReplicaKeeper::UpkeepEvents() {
   events.on_offer = [this] { events_.on_offer(); };
   events.on_free = [this] { OpenFromDisk(); };
   events.run = [this](std::function<void(Replica*)> work, Task done) {
-    queue_.Run([this, work] { work(replica_.get()); }, std::move(done));
+    Run([this, work] { work(replica_.get()); }, std::move(done));
   };
   return events;
 }
@@ -55,20 +55,25 @@ ReplicaKeeper::~ReplicaKeeper() = default;
 
 absl::StatusOr<std::unique_ptr<Replica>> ReplicaKeeper::Open() {
   ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
-                   Replica::Open(env_.files, dir_,
-                                 [this](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
-                                   RETURN_IF_ERROR(NeedMemory(elements));
-                                   return memory_->theta();
-                                 }));
-  ShowControl(*replica);
+                   Replica::Open(
+                       env_.files, dir_,
+                       [this](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
+                         RETURN_IF_ERROR(NeedMemory(elements));
+                         return memory_->theta();
+                       },
+                       buffer_folder_));
+  RETURN_IF_ERROR(ShowControl(*replica));
   return replica;
 }
 
 // Copies the common control variate, which is one of the replica's buffers, to the worker. Theta
 // already lies in memory that the worker sees.
-void ReplicaKeeper::ShowControl(const Replica& replica) {
+absl::Status ReplicaKeeper::ShowControl(const Replica& replica) {
   const absl::Span<const float> control = replica.control();
+  if (control.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(memory_->NeedControl());
   std::copy(control.begin(), control.end(), memory_->control().begin());
+  return absl::OkStatus();
 }
 
 absl::Status ReplicaKeeper::Load() {
@@ -95,12 +100,12 @@ void ReplicaKeeper::Adopt() {
 }
 
 void ReplicaKeeper::Create(v1::Genesis genesis) {
-  Make([this, genesis = std::move(genesis)] {
+  Make([this, genesis = std::move(genesis)]() -> absl::StatusOr<std::unique_ptr<Replica>> {
     const absl::Span<const float> initial = memory_->update();
     std::memcpy(memory_->theta().data(), initial.data(), initial.size() * sizeof(float));
     absl::StatusOr<std::unique_ptr<Replica>> replica =
-        Replica::Create(env_.files, dir_, genesis, memory_->theta());
-    if (replica.ok()) ShowControl(**replica);
+        Replica::Create(env_.files, dir_, genesis, memory_->theta(), buffer_folder_);
+    if (replica.ok()) RETURN_IF_ERROR(ShowControl(**replica));
     return replica;
   });
 }
@@ -116,7 +121,7 @@ void ReplicaKeeper::Make(MakeReplica make) {
   if (mirror_.present || mirror_.opening) return;
   mirror_.opening = true;
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<Replica>>>(absl::UnknownError(""));
-  queue_.Run([made, make = std::move(make)] { *made = make(); }, guard_.Wrap([this, made] {
+  Run([made, make = std::move(make)] { *made = make(); }, guard_.Wrap([this, made] {
     mirror_.opening = false;
     if (!made->ok()) return Broken(made->status());
     replica_ = *std::move(*made);
@@ -175,7 +180,7 @@ bool ReplicaKeeper::Announce(const v1::EntryHeader& header) {
 // log still has it.
 void ReplicaKeeper::CompareWithLog(const v1::EntryHeader& header) {
   auto held = std::make_shared<absl::StatusOr<Digest>>(absl::NotFoundError(""));
-  queue_.Run(
+  Run(
       [this, held, version = header.version()] {
         if (replica_ != nullptr) *held = replica_->HeaderDigestOf(version);
       },
@@ -211,7 +216,7 @@ void ReplicaKeeper::Drop() {
 
 void ReplicaKeeper::Remove() {
   auto removed = std::make_shared<absl::Status>();
-  queue_.Run(
+  Run(
       [this, removed] {
         replica_.reset();
         *removed = RemoveReplica(env_.files, dir_);
@@ -262,14 +267,14 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
   mirror_.committing = true;
   auto result = std::make_shared<Result>();
   auto shared_header = std::make_shared<const v1::EntryHeader>(header);
-  queue_.Run(
+  Run(
       [this, result, shared_header, payload] {
         result->status = replica_->Commit(*shared_header, payload ? &*payload : nullptr, {});
         // The payload in memory may belong to an older plan, while the right one is on the disk.
         if (absl::IsNotFound(result->status) && payload) {
           result->status = replica_->Commit(*shared_header, nullptr, {});
         }
-        if (result->status.ok()) ShowControl(*replica_);
+        if (result->status.ok()) result->status = ShowControl(*replica_);
         if (result->status.ok() || absl::IsNotFound(result->status)) return;
         result->history = CheckHeader(replica_->genesis(), replica_->version(),
                                       replica_->header_digest(), *shared_header);
@@ -311,7 +316,7 @@ void ReplicaKeeper::ComputeDigest() {
     return;
   }
   auto computed = std::make_shared<std::pair<uint64_t, Digest>>();
-  queue_.Run(
+  Run(
       [this, computed] {
         if (replica_ != nullptr) *computed = {replica_->version(), replica_->StateDigest()};
       },
@@ -328,7 +333,7 @@ void ReplicaKeeper::ComputeDigest() {
 void ReplicaKeeper::Prepare(SharedBytes payload, std::function<void(absl::Status)> done) {
   auto status = std::make_shared<absl::Status>();
   const uint64_t version = mirror_.version + 1;
-  queue_.Run(
+  Run(
       [this, status, payload] {
         *status = replica_ != nullptr ? replica_->Prepare(payload)
                                       : absl::UnavailableError("the replica is being repaired");
@@ -342,14 +347,25 @@ void ReplicaKeeper::Prepare(SharedBytes payload, std::function<void(absl::Status
       }));
 }
 
+// Runs a job on the queue. Between jobs nothing of the state needs to be resident.
+void ReplicaKeeper::Run(Task work, Task done) {
+  queue_.Run(
+      [this, work = std::move(work)] {
+        work();
+        if (memory_ != nullptr) memory_->Release();
+        if (replica_ != nullptr) replica_->Release();
+      },
+      std::move(done));
+}
+
 void ReplicaKeeper::RunExclusive(Task work, Task done) {
-  queue_.Run(std::move(work), guard_.Wrap(std::move(done)));
+  Run(std::move(work), guard_.Wrap(std::move(done)));
 }
 
 void ReplicaKeeper::ReadNewest(std::function<void(const Replica&)> work,
                                std::function<void(uint64_t)> done) {
   auto version = std::make_shared<uint64_t>(0);
-  queue_.Run(
+  Run(
       [this, version, work = std::move(work)] {
         if (replica_ == nullptr) return;
         *version = replica_->version();
@@ -360,6 +376,9 @@ void ReplicaKeeper::ReadNewest(std::function<void(const Replica&)> work,
 
 absl::Status ReplicaKeeper::NeedMemory(uint64_t elements) {
   if (memory_ == nullptr) {
+    if (shared_ == nullptr) {
+      ASSIGN_OR_RETURN(shared_, MemoryFile::Make(buffer_folder_));
+    }
     ASSIGN_OR_RETURN(memory_, ParameterMemory::Create(elements, shared_));
     return absl::OkStatus();
   }
@@ -373,7 +392,7 @@ void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)>
   auto saved = std::make_shared<absl::Status>();
   // The seal confirms the state in memory, and no later header will.
   const bool save = upkeep_.TakeSave();
-  queue_.Run(
+  Run(
       [this, status, saved, seal, save] {
         *status = replica_ != nullptr ? replica_->WriteSeal(seal)
                                       : absl::UnavailableError("the replica is being repaired");
@@ -408,7 +427,7 @@ void ReplicaKeeper::Reopen() {
 void ReplicaKeeper::OpenFromDisk() {
   if (drops_) return Remove();
   auto opened = std::make_shared<absl::StatusOr<std::unique_ptr<Replica>>>(absl::UnknownError(""));
-  queue_.Run(
+  Run(
       [this, opened, repair = mirror_.repair] {
         replica_.reset();
         const absl::Status ready = repair ? repair->SetAside(env_.files, dir_) : absl::OkStatus();
@@ -490,7 +509,7 @@ void ReplicaKeeper::Remake(std::optional<Digest> expected) {
 void ReplicaKeeper::CheckRepair() {
   mirror_.opening = true;  // the replica must not be used yet
   auto state = std::make_shared<Digest>();
-  queue_.Run([this, state] { *state = replica_->StateDigest(); }, guard_.Wrap([this, state] {
+  Run([this, state] { *state = replica_->StateDigest(); }, guard_.Wrap([this, state] {
     mirror_.opening = false;
     if (!mirror_.repair->Accepts(replica_->version(), *state)) {
       return AskOthers(absl::DataLossError(

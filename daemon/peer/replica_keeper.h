@@ -93,9 +93,12 @@ class ReplicaKeeper {
   // Makes the parameter memory for this number of parameters, if there is none yet. Fails with
   // FAILED_PRECONDITION if the replica has another number of parameters.
   absl::Status NeedMemory(uint64_t elements);
-  // Sets the memory file, which the worker inherits, for the parameter memory. Called before any
-  // other function.
-  void ShareMemory(std::shared_ptr<MemoryFile> file) { shared_ = std::move(file); }
+  // Sets the memory file, which the worker inherits, for the parameter memory, and the folder for
+  // the outer rule's buffers (Replica::Create). Called before any other function.
+  void ShareMemory(std::shared_ptr<MemoryFile> file, const std::string& buffer_folder) {
+    shared_ = std::move(file);
+    buffer_folder_ = buffer_folder;
+  }
   const ParameterMemory* memory() const { return memory_.get(); }
 
   // Makes version 0 from the update slot, into which the worker has put the initial parameters.
@@ -156,7 +159,8 @@ class ReplicaKeeper {
   // Opens the replica again, because a snapshot was fetched or the state is being repaired.
   absl::StatusOr<std::unique_ptr<Replica>> Open();
   // Copies the common control variate into the memory that the worker shares.
-  void ShowControl(const Replica& replica);
+  absl::Status ShowControl(const Replica& replica);
+  void Run(Task work, Task done);
   void Reopen();
   void OpenFromDisk();
   void OnReopened(absl::StatusOr<std::unique_ptr<Replica>> replica);
@@ -171,7 +175,8 @@ class ReplicaKeeper {
   const Events events_;
 
   // Used by jobs on the queue, and on the loop only while the queue is idle.
-  std::shared_ptr<MemoryFile> shared_;  // If null, ParameterMemory makes a file itself.
+  std::shared_ptr<MemoryFile> shared_;  // If null, NeedMemory makes one.
+  std::string buffer_folder_;
   std::unique_ptr<ParameterMemory> memory_;
   std::unique_ptr<Replica> replica_;
 

@@ -69,8 +69,8 @@ bool NeedsModes(const v1::RunSpec& spec) {
 
 // Makes the memory file, or returns null. The memory is then requested again later, and the peer
 // fails if there is still none.
-std::shared_ptr<MemoryFile> MakeMemory(Log& log) {
-  absl::StatusOr<std::shared_ptr<MemoryFile>> memory = MemoryFile::Make();
+std::shared_ptr<MemoryFile> MakeMemory(Log& log, const std::string& folder) {
+  absl::StatusOr<std::shared_ptr<MemoryFile>> memory = MemoryFile::Make(folder);
   if (memory.ok()) return *std::move(memory);
   log.Warning(memory.status().message());
   return nullptr;
@@ -81,7 +81,7 @@ std::shared_ptr<MemoryFile> MakeMemory(Log& log) {
 WorkerProcess::WorkerProcess(Env env, Settings settings)
     : env_(env),
       settings_(std::move(settings)),
-      memory_(MakeMemory(env_.log)),
+      memory_(MakeMemory(env_.log, settings_.value_folder)),
       threads_(settings_.threads),
       pause_(kFirstRestartPause, kLongestPause) {}
 

@@ -42,7 +42,9 @@ class WorkerProcess : public Worker {
     uint32_t threads;
     std::string device = "auto";  // The device on which the worker trains.
     double slower = 1;            // The factor by which the worker's steps are slowed down.
-    std::string system_root;      // A prefix of the paths /proc and /sys, for tests.
+    // The folder for the parameters that the worker shares; empty if they lie in memory.
+    std::string value_folder;
+    std::string system_root;  // A prefix of the paths /proc and /sys, for tests.
   };
 
   WorkerProcess(Env env, Settings settings);

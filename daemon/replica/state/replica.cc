@@ -285,8 +285,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Files& files, const std
   }
   RETURN_IF_ERROR(CheckFinite(genesis.manifest(), theta));
   RETURN_IF_ERROR(files.MakeDirectories(SnapshotsDirectory(dir)));
-  ASSIGN_OR_RETURN(StateMemory::Buffers buffers,
-                   StateMemory::MakeBuffers(genesis, buffer_folder));
+  ASSIGN_OR_RETURN(StateMemory::Buffers buffers, StateMemory::MakeBuffers(genesis, buffer_folder));
   const StateMemory memory(genesis, theta, std::move(buffers));
   v1::SnapshotInfo info = memory.Describe();
   genesis.set_state_digest(info.state_digest());
@@ -297,8 +296,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Files& files, const std
   // The genesis comes last: where it stands, the replica is whole.
   RETURN_IF_ERROR(WriteMessageFile(files, GenesisPath(dir), genesis));
   ASSIGN_OR_RETURN(buffers, StateMemory::MakeBuffers(genesis, buffer_folder));
-  auto state =
-      std::make_unique<State>(files, dir, std::move(genesis), theta, std::move(buffers));
+  auto state = std::make_unique<State>(files, dir, std::move(genesis), theta, std::move(buffers));
   ASSIGN_OR_RETURN(state->state_digest, DigestFromBytes(state->genesis.state_digest()));
   state->log = std::move(log);
   return std::unique_ptr<Replica>(new Replica(std::move(state)));
@@ -310,10 +308,8 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Open(Files& files, const std::
   ASSIGN_OR_RETURN(v1::Genesis genesis, ReadGenesis(files, dir));
   ASSIGN_OR_RETURN(const absl::Span<float> theta, place_theta(genesis.manifest().elements()));
   CHECK(theta.size() == genesis.manifest().elements());
-  ASSIGN_OR_RETURN(StateMemory::Buffers buffers,
-                   StateMemory::MakeBuffers(genesis, buffer_folder));
-  auto state =
-      std::make_unique<State>(files, dir, std::move(genesis), theta, std::move(buffers));
+  ASSIGN_OR_RETURN(StateMemory::Buffers buffers, StateMemory::MakeBuffers(genesis, buffer_folder));
+  auto state = std::make_unique<State>(files, dir, std::move(genesis), theta, std::move(buffers));
   RETURN_IF_ERROR(State::Opening(state.get()).Run());
   return std::unique_ptr<Replica>(new Replica(std::move(state)));
 }

@@ -43,10 +43,10 @@ class Replica {
   using PlaceTheta = std::function<absl::StatusOr<absl::Span<float>>(uint64_t elements)>;
 
   // Makes a durable version 0 from `theta`, which the replica then uses as its theta, so that it
-  // must outlive the replica. The outer rule's buffers lie in files in `buffer_folder`, or in memory
-  // if it is empty. Computes the state digest and sets it in the genesis. Fails with
-  // FAILED_PRECONDITION if `dir` already holds a replica, and with RESOURCE_EXHAUSTED if there is no
-  // room for the buffers.
+  // must outlive the replica. The outer rule's buffers lie in files in `buffer_folder`, or in
+  // memory if it is empty. Computes the state digest and sets it in the genesis. Fails with
+  // FAILED_PRECONDITION if `dir` already holds a replica, and with RESOURCE_EXHAUSTED if there is
+  // no room for the buffers.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Files& files, const std::string& dir,
                                                          v1::Genesis genesis,
                                                          absl::Span<float> theta,

@@ -72,8 +72,8 @@ class StateMemory {
  public:
   // The buffers of a state, except theta.
   using Buffers = std::vector<std::unique_ptr<ValueMemory>>;
-  // Makes the run's buffers, all zero, in files in `folder`, or in memory if it is empty. Fails with
-  // RESOURCE_EXHAUSTED.
+  // Makes the run's buffers, all zero, in files in `folder`, or in memory if it is empty. Fails
+  // with RESOURCE_EXHAUSTED.
   static absl::StatusOr<Buffers> MakeBuffers(const v1::Genesis& genesis, const std::string& folder);
 
   // Makes version 0 from the given theta and the result of MakeBuffers. The genesis must be sound.
