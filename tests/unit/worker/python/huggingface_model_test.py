@@ -425,6 +425,19 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(10 * 4 * 2, boundary.tokens)  # "b" and the newline behind it
         self.assertLess(boundary.loss, boundary.first_loss)
 
+    def test_a_common_set_that_is_trained_on_is_said(self):
+        """Broken: the loss of all parties would show what one of them remembers."""
+        spec = self.spec()
+        spec.data.private = True
+        with self.daemon(spec) as daemon, \
+                unittest.mock.patch("atoll_worker.huggingface.worker.say") as say:
+            daemon.configure.validation_path = self.text
+            self.start(daemon)
+            daemon.stop()
+        said = [call.args[0] for call in say.call_args_list]
+        self.assertEqual(1, len([one for one in said if "of the common validation set" in one]),
+                         said)
+
     def test_private_data_has_a_loss_of_its_own(self):
         """Broken: a federation of models of Hugging Face's could not be evaluated."""
         spec = self.spec()
