@@ -44,9 +44,11 @@ bool IsSmall(const std::string& path) {
   return true;
 }
 
-// Returns the answer of `atoll-worker data inspect` about one source.
+// Returns the answer of `atoll-worker data inspect` about one source, whose tokenizer is compared
+// with those of `initial` and `base`; either may be empty.
 absl::StatusOr<nlohmann::json> Inspect(const std::string& worker, const std::string& path,
-                                       const DataConfig& data) {
+                                       const DataConfig& data, const std::string& initial = "",
+                                       const std::string& base = "") {
   const absl::StatusOr<std::string> answer = RunAndCapture({worker,
                                                             "data",
                                                             "inspect",
@@ -70,6 +72,10 @@ absl::StatusOr<nlohmann::json> Inspect(const std::string& worker, const std::str
                                                             absl::StrCat(data.validation_fraction),
                                                             "--tokens",
                                                             "0",
+                                                            "--initial",
+                                                            initial,
+                                                            "--base",
+                                                            base,
                                                             "--json",
                                                             "true"},
                                                            kCountSeconds);
@@ -111,7 +117,7 @@ absl::Status CountVocabulary(const std::string& worker, Config* config) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config) {
+absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config, ConfigUse use) {
   DataFound found;
   if (!HasText(*config)) return found;
   ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(config->data));
@@ -124,9 +130,13 @@ absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config)
   // Each conversation is a sequence, as long as it is.
   const bool any_length = IsChat(config->data) && config->data.packing == "none";
   const uint32_t context = any_length ? 0 : config->model.context;
+  const ConfigModel& model = config->model;
+  const bool compared = use != ConfigUse::kPeer;
+  const std::string initial = compared ? model.initial : "", base = compared ? model.base : "";
   std::string paths;
   for (const DataSource& source : sources) {
-    const absl::StatusOr<nlohmann::json> json = Inspect(worker, source.path, config->data);
+    const absl::StatusOr<nlohmann::json> json =
+        Inspect(worker, source.path, config->data, initial, base);
     if (!json.ok()) return absl::InvalidArgumentError(WordsOf(json.status()));
     const auto train = (*json)["train_tokens"].get<uint64_t>();
     const auto vocabulary = (*json)["vocabulary"].get<uint64_t>();

@@ -275,6 +275,28 @@ void FindOffenders(const Scene& scene, Findings* findings) {
   }
 }
 
+// Peers that say the same are named together, because all workers of a run usually do.
+void FindStillTensors(const Scene& scene, Findings* findings) {
+  std::map<std::string, std::vector<std::string>> peers_by_text;
+  for (const v1::PeerStatus& peer : scene.status.peers()) {
+    const std::string& still = peer.progress().still_tensors();
+    if (Trains(peer) && !still.empty()) peers_by_text[still].push_back(peer.member().peer());
+  }
+  for (const auto& [still, peers] : peers_by_text) {
+    RunFinding finding;
+    finding.cause = "tensors";
+    if (peers.size() == 1) finding.peer = peers[0];
+    finding.what = absl::StrCat(
+        "the training of ",
+        peers.size() == 1 ? peers[0] : absl::StrCat(peers[0], " and ", peers.size() - 1, " more"),
+        " leaves tensors as they are: ", still);
+    finding.advice =
+        "unless they are frozen on purpose, give the worker's optimiser the parameters "
+        "themselves, not a copy";
+    scene.Add(std::move(finding), kToBeTold, findings);
+  }
+}
+
 void FindTooManyPeers(const Scene& scene, Findings* findings) {
   const v1::NoiseStatus& noise = scene.status.noise();
   const auto tokens = static_cast<double>(noise.round_tokens());
@@ -655,8 +677,8 @@ std::vector<RunFinding> Diagnose(const v1::RunStatus& status) {
   const Scene scene(status);
   for (const auto find :
        {FindWaiting, FindFullDisks, FindSlowDisks, FindFailingWorkers, FindHeldBack, FindBadData,
-        FindOffenders, FindTooManyPeers, FindExchangeTime, FindStraggler, FindNoWay, FindSlowAudits,
-        FindWrongClocks, FindCostlyOuterStep}) {
+        FindOffenders, FindStillTensors, FindTooManyPeers, FindExchangeTime, FindStraggler,
+        FindNoWay, FindSlowAudits, FindWrongClocks, FindCostlyOuterStep}) {
     find(scene, &findings);
   }
   std::stable_sort(findings.begin(), findings.end(),

@@ -20,7 +20,7 @@ namespace atolld {
 
 struct RunFinding {
   // "waiting", "disk", "link", "limits", "codec", "inner_steps", "straggler", "audits", "reducer",
-  // "noise", "data", "updates", "worker", "clock", "reach", "outer"
+  // "noise", "data", "updates", "tensors", "worker", "clock", "reach", "outer"
   std::string cause;
   std::string peer;    // the peer that the finding is about; empty if it is about the whole run
   std::string what;    // a sentence with the figure

@@ -85,6 +85,8 @@ class MaskLink {
   // Like GiveUp, but tells the coordinator nothing, because it already knows.
   void Forget();
 
+  // Returns true if the run has masks.
+  bool masked() const { return duty_ != nullptr; }
   // Returns true if an attempt is under way.
   bool under_way() const { return duty_ != nullptr && duty_->party() != nullptr; }
   // Returns the number of updates to this version that a sum may have shown (see shown_updates.h).

@@ -223,16 +223,19 @@ void RoundRunner::OnBoundary(const v1::Boundary& boundary) {
 }
 
 // Checks the update for tensors that do not move. In a run with fragments an update has only some
-// tensors.
+// tensors. The coordinator is told too, unless it must not know anything of a single update.
 void RoundRunner::WatchTensors() {
   if (!still_->watches() || keeper_.fragments().several()) return;
-  const auto said = std::make_shared<std::string>();
+  const auto said = std::make_shared<std::string>(), verdict = std::make_shared<std::string>();
   keeper_.RunExclusive(
-      [said, still = still_, memory = keeper_.memory(), manifest = keeper_.genesis().manifest()] {
+      [said, verdict, still = still_, memory = keeper_.memory(),
+       manifest = keeper_.genesis().manifest()] {
         *said = still->Look(manifest, memory->update());
+        *verdict = still->verdict();
       },
-      guard_.Wrap([this, said, version = keeper_.version() + 1] {
+      guard_.Wrap([this, said, verdict, version = keeper_.version() + 1] {
         if (!said->empty()) env_.log.Warning(absl::StrCat("round ", version, ": ", *said));
+        if (!masks_.masked()) figures_.OnLooked(*verdict);
       }));
 }
 

@@ -1,17 +1,17 @@
 #include "daemon/peer/still_tensors.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/names.h"
 #include "compression/base/words.h"
 
 namespace atolld {
 namespace {
 
-constexpr size_t kMostNamed = 8;
+constexpr size_t kMostNamed = 4;
 
 size_t SizeOf(const v1::Tensor& tensor) {
   size_t size = 1;
@@ -33,9 +33,12 @@ std::string StillTensors::Look(const v1::Manifest& manifest, absl::Span<const fl
   }
   const auto tensors = static_cast<size_t>(manifest.tensors_size());
   if (moved_.empty() && looks_ == 1) {
-    return absl::StrCat("the update has length 0: none of the model's ", Counted(tensors, "tensor"),
-                        " has moved; does its optimiser step a copy of the parameters?");
+    verdict_ =
+        absl::StrCat("the update has length 0: none of the model's ", Counted(tensors, "tensor"),
+                     " has moved; does its optimiser step a copy of the parameters?");
+    return verdict_;
   }
+  if (!moved_.empty()) verdict_.clear();
   if (looks_ < kLooks || moved_.size() == tensors) return "";
   std::vector<std::string> still;
   for (int i = 0; i < manifest.tensors_size(); ++i) {
@@ -44,9 +47,11 @@ std::string StillTensors::Look(const v1::Manifest& manifest, absl::Span<const fl
   const size_t count = still.size();
   const size_t unnamed = count - std::min(count, kMostNamed);
   still.resize(count - unnamed);
-  return absl::StrCat(count, " of ", Counted(tensors, "tensor"), " did not move in ", kLooks,
-                      " rounds of training: ", absl::StrJoin(still, ", "),
-                      unnamed == 0 ? "" : absl::StrCat(" and ", unnamed, " more"));
+  verdict_ = OneLine(absl::StrCat(count, " of ", Counted(tensors, "tensor"), " did not move in ",
+                                  kLooks, " rounds of training: ", absl::StrJoin(still, ", "),
+                                  unnamed == 0 ? "" : absl::StrCat(" and ", unnamed, " more")),
+                     kLongestVerdict);
+  return verdict_;
 }
 
 }  // namespace atolld

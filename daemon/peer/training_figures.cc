@@ -32,6 +32,7 @@ void TrainingFigures::Fill(v1::PeerProgress* progress) const {
   progress->set_loss(newest_.loss());
   progress->set_tokens_per_second(newest_.tokens_per_second());
   progress->set_train_seconds(train_seconds_);
+  progress->set_still_tensors(still_tensors_);
 }
 
 }  // namespace atolld

@@ -1,11 +1,13 @@
-// TrainingFigures: the figures that this peer reports about its training. They are the worker's
-// newest progress, the time and tokens of all rounds since the daemon was started, and how that
-// time divides into training and waiting (work_meter.h).
+// TrainingFigures: what this peer reports about its training. This is the worker's newest progress,
+// the time and tokens of all rounds since the daemon was started, how that time divides into
+// training and waiting (work_meter.h), and which tensors do not move (still_tensors.h).
 //
 // Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
@@ -24,6 +26,8 @@ class TrainingFigures {
   // Called when the owner stops the worker. The time until the next Boundary then does not count as
   // waiting.
   void OnHeldBack();
+  // Sets what PeerProgress.still_tensors says.
+  void OnLooked(std::string still_tensors) { still_tensors_ = std::move(still_tensors); }
 
   // Sets the newest round's waits in the Ready of that round's update.
   void Tell(v1::Ready* ready) const { work_.Tell(ready); }
@@ -34,6 +38,7 @@ class TrainingFigures {
   v1::WorkerProgress newest_;
   double train_seconds_ = 0;
   uint64_t tokens_ = 0;
+  std::string still_tensors_;
   WorkMeter work_;
 };
 

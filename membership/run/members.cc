@@ -790,12 +790,12 @@ v1::PeerStatus Members::StatusOf(const v1::Member& member,
     out.set_why(absl::StrCat(info->held_back ? "held back: " : "its worker does not train: ",
                              info->worker_trouble));
   }
+  if (!out.why().empty() || !known.connected()) return out;
   const auto note = notes.find(member.peer());
-  if (out.why().empty() && known.connected() && note != notes.end()) out.set_why(note->second);
-  if (const double slow = info->progress.slow_sync_seconds();
-      out.why().empty() && known.connected() && slow > 0) {
-    out.set_why(absl::StrFormat("its disk is slow: an fsync took %.1f s", slow));
-  }
+  const double slow = info->progress.slow_sync_seconds();
+  out.set_why(note != notes.end() ? note->second
+              : slow > 0          ? absl::StrFormat("its disk is slow: an fsync took %.1f s", slow)
+                                  : OneLine(info->progress.still_tensors(), kLongestTrouble));
   return out;
 }
 

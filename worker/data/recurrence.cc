@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
@@ -51,52 +49,59 @@ void ForEachRun(const TokenSpan& tokens, uint64_t length, const Take& take) {
   }
 }
 
+// Returns the hash of one conversation.
+uint64_t HashOfChat(const TokenSpan& tokens, const TokenMarks& marks, size_t chat) {
+  return HashOf(IdsOf(tokens, marks.begins[chat], marks.begins[chat + 1] - marks.begins[chat]));
+}
+
 }  // namespace
 
-Recurrence FindRecurring(const TokenSpan& train, const TokenSpan& validation, uint64_t length) {
-  Recurrence recurrence;
-  absl::flat_hash_map<uint64_t, uint64_t> pieces;  // how many have a hash
-  const uint64_t most = std::min(validation.size() / length, kMostPieces);
+uint64_t RecurrenceSearch::LengthFor(const Tokenizer* tokenizer) {
+  constexpr uint64_t kTokens = 64, kCharacters = 256;
+  const bool characters =
+      tokenizer != nullptr && (tokenizer->kind() == "bytes" || tokenizer->kind() == "chars");
+  return characters ? kCharacters : kTokens;
+}
+
+void RecurrenceSearch::Add(const TokenSpan& evaluated, const TokenMarks* marks) {
+  if (marks != nullptr) {
+    conversations_ = true;
+    for (size_t i = 0; i < marks->conversations(); ++i) ++pieces_[HashOfChat(evaluated, *marks, i)];
+    result_.looked_at += marks->conversations();
+    return;
+  }
+  const uint64_t most =
+      std::min(evaluated.size() / length_, kMostPieces - std::min(kMostPieces, result_.looked_at));
   for (uint64_t piece = 0; piece < most; ++piece) {
-    const std::vector<int64_t> ids = IdsOf(validation, piece * length, length);
+    const std::vector<int64_t> ids = IdsOf(evaluated, piece * length_, length_);
     if (std::all_of(ids.begin(), ids.end(), [&](int64_t id) { return id == ids[0]; })) continue;
-    ++recurrence.looked_at;
-    ++pieces[HashOf(ids)];
+    ++result_.looked_at;
+    ++pieces_[HashOf(ids)];
   }
-  if (pieces.empty()) return recurrence;
-  ForEachRun(train, length, [&](uint64_t hash) {
-    const auto found = pieces.find(hash);
-    if (found == pieces.end()) return;
-    recurrence.found += found->second;
-    pieces.erase(found);
-  });
-  return recurrence;
 }
 
-Recurrence FindRecurring(const TokenSpan& train, const TokenMarks& train_marks,
-                         const TokenSpan& validation, const TokenMarks& validation_marks) {
-  const auto hash_of = [](const TokenSpan& tokens, const TokenMarks& marks, size_t chat) {
-    return HashOf(IdsOf(tokens, marks.begins[chat], marks.begins[chat + 1] - marks.begins[chat]));
-  };
-  absl::flat_hash_set<uint64_t> trained;
-  for (size_t i = 0; i < train_marks.conversations(); ++i) {
-    trained.insert(hash_of(train, train_marks, i));
-  }
-  Recurrence recurrence;
-  for (size_t i = 0; i < validation_marks.conversations(); ++i) {
-    ++recurrence.looked_at;
-    recurrence.found += trained.count(hash_of(validation, validation_marks, i));
-  }
-  return recurrence;
+void RecurrenceSearch::Find(uint64_t hash) {
+  const auto found = pieces_.find(hash);
+  if (found == pieces_.end()) return;
+  result_.found += found->second;
+  pieces_.erase(found);
 }
 
-std::string NoteOfRecurring(const Recurrence& recurrence, const std::string& piece,
-                            const std::string& pieces) {
-  if (recurrence.found == 0) return "";
-  return absl::StrCat(recurrence.found, " of ", recurrence.looked_at, " ",
-                      recurrence.looked_at == 1 ? piece : pieces, " of the validation part ",
-                      recurrence.found == 1 ? "stands" : "stand",
-                      " in the training part too; the validation loss is better for it");
+void RecurrenceSearch::LookIn(const TokenSpan& trained, const TokenMarks* marks) {
+  if (pieces_.empty()) return;
+  if (marks == nullptr) return ForEachRun(trained, length_, [this](uint64_t hash) { Find(hash); });
+  for (size_t i = 0; i < marks->conversations(); ++i) Find(HashOfChat(trained, *marks, i));
+}
+
+std::string RecurrenceSearch::Note(const std::string& evaluated, const std::string& trained) const {
+  if (result_.found == 0) return "";
+  const bool one = result_.looked_at == 1;
+  const std::string pieces =
+      conversations_ ? (one ? "conversation" : "conversations")
+                     : absl::StrCat(one ? "piece" : "pieces", " of ", length_, " tokens");
+  return absl::StrCat(result_.found, " of ", result_.looked_at, " ", pieces, " of ", evaluated,
+                      result_.found == 1 ? " stands" : " stand", " in ", trained,
+                      " too; the validation loss is better for it");
 }
 
 }  // namespace atolld

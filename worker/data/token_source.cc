@@ -144,17 +144,10 @@ absl::Status TokenSource::TakeTokenizer(const std::string& name, const Options& 
 }
 
 void TokenSource::NoteRecurring() {
-  constexpr uint64_t kTokens = 64, kCharacters = 256;  // some two sentences
-  const bool characters =
-      tokenizer_ != nullptr && (tokenizer_->kind() == "bytes" || tokenizer_->kind() == "chars");
-  const uint64_t length = characters ? kCharacters : kTokens;
-  const std::string note =
-      kind_ == "chat"
-          ? NoteOfRecurring(FindRecurring(train_, train_marks_, validation_, validation_marks_),
-                            "conversation", "conversations")
-          : NoteOfRecurring(FindRecurring(train_, validation_, length),
-                            absl::StrCat("piece of ", length, " tokens"),
-                            absl::StrCat("pieces of ", length, " tokens"));
+  RecurrenceSearch search(RecurrenceSearch::LengthFor(tokenizer_.get()));
+  search.Add(validation_, validation_marks());
+  search.LookIn(train_, train_marks());
+  const std::string note = search.Note("the validation part", "the training part");
   if (!note.empty()) notes_.push_back(note);
 }
 

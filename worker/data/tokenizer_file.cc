@@ -14,12 +14,16 @@
 #include "worker/base/file_io.h"
 #include "worker/data/tokenizer_json.h"
 #include "worker/data/tokenizer_sentencepiece.h"
+#include "worker/hub/safetensors.h"
 
 namespace atolld {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+// The files of which a folder's tokenizer is the first.
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer.model", "characters.json"};
 
 // Used if no file names it: the first of these that the tokenizer has.
 constexpr const char* kEndsOfText[] = {"<|endoftext|>", "<|end_of_text|>", "</s>",    "<eos>",
@@ -90,7 +94,7 @@ absl::Status SetSeparator(const std::string& spec, const std::string& end_of_tex
 absl::StatusOr<std::string> FileOf(const std::string& spec) {
   std::error_code error;
   if (!fs::is_directory(spec, error)) return spec;
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "characters.json"}) {
+  for (const char* name : kTokenizerFiles) {
     const fs::path file = fs::path(spec) / name;
     if (fs::is_regular_file(file, error)) return file.string();
   }
@@ -168,6 +172,31 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(const std::string& nam
   }();
   RETURN_IF_ERROR(Annotate(tokenizer.status(), where));
   return tokenizer;
+}
+
+absl::Status CheckTokenizerBeside(absl::string_view key, const std::string& file,
+                                  const Tokenizer* tokenizer) {
+  if (file.empty() || tokenizer == nullptr) return absl::OkStatus();
+  std::string there;  // The first of the folder's files.
+  std::string its_digest;
+  for (const char* name : kTokenizerFiles) {
+    const fs::path path = fs::path(file).parent_path() / name;
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) continue;
+    ASSIGN_OR_RETURN(const std::string digest, FileDigest(path.string()));
+    if (digest == tokenizer->digest()) return absl::OkStatus();
+    if (!there.empty()) continue;
+    there = path.string();
+    its_digest = digest;
+  }
+  if (there.empty()) return absl::OkStatus();
+  const std::string& digest = tokenizer->digest();
+  return absl::FailedPreconditionError(absl::StrCat(
+      key, ": ", there, ", the tokenizer of ", file, ", has SHA-256 ",
+      absl::BytesToHexString(its_digest), "; the data's tokenizer is \"", tokenizer->kind(), "\"",
+      digest.empty() ? "" : ", SHA-256 ", absl::BytesToHexString(digest),
+      ": set [data] tokenizer = ", "\"", there,
+      "\" and prepare the data with it, or remove that file if it is not the model's"));
 }
 
 std::string TokenizerFileName(const std::string& kind) {

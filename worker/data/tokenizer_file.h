@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "worker/data/tokenizer.h"
 
 namespace atolld {
@@ -29,6 +31,15 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& spec
 // separator of the result is not set.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(const std::string& name,
                                                           std::string file);
+
+// Checks that data whose tokens `tokenizer` has made is not trained on a model of another
+// tokenizer. `file` is the model's file that [model] `key` names; the tokenizer of that model is in
+// the same folder, where `atoll import` puts it. Returns OK if `file` is empty, if its folder has
+// no tokenizer, or if `tokenizer` is null because it is not known. Fails with FAILED_PRECONDITION
+// if the folder has a tokenizer and none of its files has the digest of `tokenizer`; the message
+// names both.
+absl::Status CheckTokenizerBeside(absl::string_view key, const std::string& file,
+                                  const Tokenizer* tokenizer);
 
 // Returns the name of the tokenizer's file in a prepared folder, for a tokenizer of this kind;
 // empty if this kind has no file.

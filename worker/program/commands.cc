@@ -397,7 +397,7 @@ std::string HelpText() {
   atoll-worker data inspect --path PATH [--kind KIND] [--width BYTES] [--tokenizer SPEC]
                             [--field NAME] [--end-of-text TOKEN] [--on-bad-line stop|skip]
                             [--template NAME] [--validation-fraction F] [--tokens N] [--json true]
-      Says what lies there, and whether it is sound.
+      Says what lies there, and whether it is sound, also for models (--initial FILE, --base FILE).
 
   atoll-worker probe [--device auto|cpu|cuda|cuda:N|cuda:all|LIST]
       Measures a matrix product on one thread, counts GPUs, prints JSON. Fails without the device.

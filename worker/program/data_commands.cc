@@ -23,6 +23,7 @@
 #include "worker/data/prepare.h"
 #include "worker/data/token_source.h"
 #include "worker/data/tokenizer.h"
+#include "worker/data/tokenizer_file.h"
 #include "worker/program/commands.h"
 
 namespace atolld {
@@ -169,11 +170,21 @@ Json DescribeSource(const std::string& path, const TokenSource& source, uint64_t
       {"errors", Json::array()}};
 }
 
+// Checks that the models of --initial and --base have the data's tokenizer.
+absl::Status CheckModels(const Flags& flags, const TokenSource& source) {
+  for (const char* key : {"initial", "base"}) {
+    ASSIGN_OR_RETURN(const std::string file, flags.Text(key, ""));
+    RETURN_IF_ERROR(CheckTokenizerBeside(key, file, source.tokenizer()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunInspect(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(
       const Flags flags,
-      Flags::Parse(arguments, {"path", "kind", "tokenizer", "field", "end-of-text", "on-bad-line",
-                               "width", "template", "validation-fraction", "tokens", "json"}));
+      Flags::Parse(arguments,
+                   {"path", "kind", "tokenizer", "field", "end-of-text", "on-bad-line", "width",
+                    "template", "validation-fraction", "tokens", "initial", "base", "json"}));
   TokenSource::Options options;
   ASSIGN_OR_RETURN(const std::string path, flags.Text("path"));
   ASSIGN_OR_RETURN(options.kind, flags.Text("kind", options.kind));
@@ -195,10 +206,11 @@ absl::Status RunInspect(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const bool json, flags.Truth("json"));
   options.vocabulary = TokenSource::kAnyVocabulary;
   const auto source = TokenSource::Open(path, options);
-  if (!source.ok()) {
-    const std::string error(source.status().message());
+  const absl::Status status = source.ok() ? CheckModels(flags, **source) : source.status();
+  if (!status.ok()) {
+    const std::string error(status.message());
     if (json) Print({{"path", path}, {"errors", Json::array({error})}});
-    return source.status();
+    return status;
   }
   const Json described = DescribeSource(path, **source, count);
   if (json) {

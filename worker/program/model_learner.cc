@@ -11,6 +11,7 @@
 #include "worker/base/file_io.h"
 #include "worker/base/schedule.h"
 #include "worker/data/sample_order.h"
+#include "worker/data/tokenizer_file.h"
 #include "worker/model/torch_version.h"
 #include "worker/training/device.h"
 #include "worker/training/gradient_terms.h"
@@ -103,6 +104,14 @@ absl::StatusOr<v1::WorkerConfigured> ModelLearner::Configure(const v1::Configure
 }
 
 absl::Status ModelLearner::Initialise(absl::Span<float> parameters) {
+  const v1::ModelSpec& model = spec_.model();
+  const Tokenizer* const tokenizer = load_.tokenizer.get();
+  if (model.from_file()) {
+    RETURN_IF_ERROR(CheckTokenizerBeside("initial", model.initial_path(), tokenizer));
+  }
+  if (model.lora_rank() > 0) {
+    RETURN_IF_ERROR(CheckTokenizerBeside("base", model.base_path(), tokenizer));
+  }
   RETURN_IF_ERROR(trainer_->Initialise());
   const absl::Span<const float> from = trainer_->parameters();
   std::copy(from.begin(), from.end(), parameters.begin());

@@ -14,6 +14,7 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "worker/data/arrays.h"
+#include "worker/data/recurrence.h"
 #include "worker/data/training_data.h"
 #include "worker/torchscript/torchscript_trainer.h"
 #include "worker/training/token_corpus.h"
@@ -21,10 +22,12 @@
 namespace atolld {
 namespace {
 
-// Private text and tokens: each party's, and the common set.
+// Private text and tokens: each party's, and the common set. The common set is read right after the
+// first party's data, so that each party's text can be searched for parts of it.
 class OwnTokens {
  public:
-  explicit OwnTokens(const v1::RunSpec& spec) : spec_(spec) {}
+  OwnTokens(const v1::RunSpec& spec, const std::string& common_path)
+      : spec_(spec), common_path_(common_path) {}
 
   absl::StatusOr<std::shared_ptr<const Corpus>> OpenParty(const std::string& places) {
     TrainingData::Own own;
@@ -36,26 +39,31 @@ class OwnTokens {
     if (first) {
       tokenizer_ = data->shared_tokenizer();
       notes_ = data->notes();
+      ReadCommon();
     } else if (DigestOf(data->tokenizer()) != DigestOf(tokenizer_.get())) {
       return absl::InvalidArgumentError(absl::StrCat(
           "data: ", places, " is of another tokenizer than the first party's data here"));
     }
     ASSIGN_OR_RETURN(std::shared_ptr<const TokenCorpus> corpus, TokenCorpus::Make(spec_, data));
     if (first) notes_.insert(notes_.end(), corpus->notes().begin(), corpus->notes().end());
+    for (size_t i = 0; recurring_ != nullptr && i < data->sources(); ++i) {
+      recurring_->LookIn(data->source(i).train(), data->source(i).train_marks());
+    }
     return corpus;
   }
 
-  // After the first party's.
-  absl::StatusOr<std::shared_ptr<const Corpus>> OpenCommon(const std::string& path) const {
-    v1::DataSpec one = spec_.data();
-    one.clear_weights();
-    TrainingData::Own own;
-    own.tokenizer = tokenizer_;
-    ASSIGN_OR_RETURN(std::shared_ptr<const TrainingData> data,
-                     TrainingData::OpenOwn(one, path, spec_.model().vocabulary(), own));
-    ASSIGN_OR_RETURN(std::shared_ptr<const Corpus> corpus,
-                     TokenCorpus::Make(spec_, data, TokenCorpus::Use::kCommon));
-    return corpus;
+  // Returns the common set, or the error of reading it. Must be called after the first party's data
+  // was opened.
+  absl::StatusOr<std::shared_ptr<const Corpus>> OpenCommon() const { return common_; }
+
+  // Ends the search, because from now on parties are opened again. Must be called once, when all
+  // parties have been opened.
+  void EndSearch() {
+    if (recurring_ == nullptr) return;
+    const std::string note =
+        recurring_->Note("the common validation set", "this peer's own training text");
+    if (!note.empty()) notes_.push_back(note);
+    recurring_ = nullptr;
   }
 
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
@@ -66,9 +74,33 @@ class OwnTokens {
     return tokenizer == nullptr ? "" : tokenizer->digest();
   }
 
+  absl::StatusOr<std::shared_ptr<const TokenCorpus>> OpenCommonData() const {
+    v1::DataSpec one = spec_.data();
+    one.clear_weights();
+    TrainingData::Own own;
+    own.tokenizer = tokenizer_;
+    ASSIGN_OR_RETURN(std::shared_ptr<const TrainingData> data,
+                     TrainingData::OpenOwn(one, common_path_, spec_.model().vocabulary(), own));
+    return TokenCorpus::Make(spec_, data, TokenCorpus::Use::kCommon);
+  }
+
+  void ReadCommon() {
+    if (common_path_.empty()) return;
+    const absl::StatusOr<std::shared_ptr<const TokenCorpus>> common = OpenCommonData();
+    common_ = common;
+    if (!common.ok()) return;
+    recurring_ = std::make_unique<RecurrenceSearch>(RecurrenceSearch::LengthFor(tokenizer_.get()));
+    for (size_t i = 0; i < (*common)->data().sources(); ++i) {
+      recurring_->Add((*common)->HeldOut(i), (*common)->HeldOutMarks(i));
+    }
+  }
+
   const v1::RunSpec spec_;
+  const std::string common_path_;  // Empty if there is no common set.
   bool opened_ = false;
   std::shared_ptr<const Tokenizer> tokenizer_;  // of the first party, which all others have
+  absl::StatusOr<std::shared_ptr<const Corpus>> common_ = std::shared_ptr<const Corpus>();
+  std::unique_ptr<RecurrenceSearch> recurring_;  // Null unless there is a common set to search for.
   std::vector<std::string> notes_;
 };
 
@@ -111,18 +143,19 @@ absl::StatusOr<Workload> OpenPrivate(
 
 absl::StatusOr<Workload> OpenOwnTokens(const v1::Configure& configure,
                                        const std::vector<std::string>& devices) {
-  const auto own = std::make_shared<OwnTokens>(configure.spec());
+  const auto own = std::make_shared<OwnTokens>(configure.spec(), configure.validation_path());
   ASSIGN_OR_RETURN(
       Workload load,
       OpenPrivate(
           configure, [own](const std::string& places) { return own->OpenParty(places); },
-          [own](const std::string& path) { return own->OpenCommon(path); },
+          [own](const std::string&) { return own->OpenCommon(); },
           [&](std::shared_ptr<const Corpus> first) {
             return Trainer::Make(configure.spec(),
                                  std::static_pointer_cast<const TokenCorpus>(std::move(first)),
                                  devices);
           }));
   load.device = absl::StrJoin(devices, ",");
+  own->EndSearch();
   load.tokenizer = own->tokenizer();
   load.notes = own->notes();
   return load;

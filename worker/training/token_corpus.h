@@ -44,6 +44,10 @@ class TokenCorpus final : public Corpus {
 
   const TrainingData& data() const { return *data_; }
 
+  // The tokens of a source that are evaluated, and their marks; null if every token counts.
+  const TokenSpan& HeldOut(size_t source) const;
+  const TokenMarks* HeldOutMarks(size_t source) const;
+
   // Sentences for the data's owner about the conversations that were cut or left out.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -88,8 +92,6 @@ class TokenCorpus final : public Corpus {
                                                       std::vector<std::string>* notes);
 
   bool AllIsHeldOut(size_t source) const;
-  const TokenSpan& HeldOut(size_t source) const;
-  const TokenMarks* HeldOutMarks(size_t source) const;
   uint64_t WindowsOf(size_t source) const;
   uint64_t AllWindows() const;
 

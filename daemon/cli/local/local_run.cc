@@ -151,7 +151,7 @@ absl::Status InspectLocalData(const std::string& worker, const LocalPreparation&
     first.data.path = PathOfPeer(first.data.path, 1);
   }
   RETURN_IF_ERROR(CheckDataSize(first));
-  RETURN_IF_ERROR(InspectData(worker, &first).status());
+  RETURN_IF_ERROR(InspectData(worker, &first, ConfigUse::kLocal).status());
   config->model.vocabulary = first.model.vocabulary;
   return absl::OkStatus();
 }

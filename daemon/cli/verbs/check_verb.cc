@@ -159,7 +159,8 @@ void CheckTrainer(Config* config, std::vector<Finding>* findings) {
     findings->push_back({Weight::kFatal, absl::StrCat("device: ", devices.message())});
   }
   const absl::Status size = CheckDataSize(*config);
-  const absl::StatusOr<DataFound> found = size.ok() ? InspectData(*worker, config) : size;
+  const absl::StatusOr<DataFound> found =
+      size.ok() ? InspectData(*worker, config, ConfigUse::kPeer) : size;
   if (!found.ok()) {
     findings->push_back({Weight::kFatal, absl::StrCat("data: ", found.status().message())});
   } else if (found->read) {

@@ -100,7 +100,7 @@ absl::Status CheckWorkersPart(Config config, ConfigUse use, std::vector<std::str
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckDevices(*worker, config));
-  return InspectData(*worker, &config).status();
+  return InspectData(*worker, &config, use).status();
 }
 
 // Returns advice on the outer step. The run belongs to its coordinator, so a peer's config, whose

@@ -298,8 +298,8 @@ const IDLE = {
 // What it does, or why it does nothing: {badge, look, why}.
 function stateOf(peer) {
   const {state} = peer.member;
-  const {phase, held_back: heldBack} = peer.progress;
-  const why = heldBack || peer.why;
+  const {phase, held_back: heldBack, still_tensors: still} = peer.progress;
+  const why = heldBack || (peer.why === still ? "" : peer.why);  // that is among its flags
   if (state === "dead" || state === "evicted") return {badge: state, look: "bad", why};
   if (state === "suspect") return {badge: state, look: "warn", why};
   if (state === "left") return {badge: state, look: "", why};
@@ -331,6 +331,7 @@ function idleBecause(phase, peer) {
 function flagsOf(peer) {
   const flags = [];
   if (peer.offence) flags.push({text: peer.offence, bad: true});
+  if (peer.progress.still_tensors) flags.push({text: peer.progress.still_tensors, bad: true});
   if (peer.updates_refused) {
     flags.push({text: `${figures.count(peer.updates_refused)} refused`, bad: true});
   }

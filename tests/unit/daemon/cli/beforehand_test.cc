@@ -36,9 +36,9 @@ class BeforehandTest : public ::testing::Test {
     return Worker("echo '{\"train_tokens\": " + train + ", \"validation_tokens\": " + validation +
                   ", \"vocabulary\": " + vocabulary + "}'");
   }
-  std::string WhatIsWrong(const std::string& worker) {
+  std::string WhatIsWrong(const std::string& worker, ConfigUse use = ConfigUse::kLocal) {
     Config config = config_;
-    return std::string(InspectData(worker, &config).status().message());
+    return std::string(InspectData(worker, &config, use).status().message());
   }
 
   TemporaryDirectory directory_;
@@ -63,7 +63,7 @@ TEST_F(BeforehandTest, TheVocabularyHoldsEveryId) {
   config_.model.vocabulary = 0;
   config_.data.tokenizer = kCharTokenizer;
   Config counted = config_;
-  const auto found = InspectData(Found("999", "888", "77"), &counted);
+  const auto found = InspectData(Found("999", "888", "77"), &counted, ConfigUse::kLocal);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(counted.model.vocabulary, 77u);
   EXPECT_TRUE(found->read);
@@ -75,6 +75,20 @@ TEST_F(BeforehandTest, WhatTheWorkerCannotReadIsSaidInItsWords) {
             "data: a.txt is not UTF-8");
   config_.model.kind = kStubKind;
   EXPECT_EQ(WhatIsWrong(Worker("exit 1")), "");  // it reads none
+}
+
+TEST_F(BeforehandTest, TheWorkerComparesTheTokenizerWithTheModels) {
+  const std::string compares = Worker(
+      "case \"$*\" in *'--initial /m/a.safetensors --base /m/b.safetensors'*) "
+      "echo 'atoll-worker: initial: another tokenizer' >&2; exit 1;; esac; "
+      "echo '{\"train_tokens\": 99, \"validation_tokens\": 99, \"vocabulary\": 256}'");
+  EXPECT_EQ(WhatIsWrong(compares), "");
+  config_.model.initial = "/m/a.safetensors";
+  config_.model.base = "/m/b.safetensors";
+  EXPECT_EQ(WhatIsWrong(compares), "initial: another tokenizer");
+  EXPECT_EQ(WhatIsWrong(compares, ConfigUse::kAny), "initial: another tokenizer");
+  // The run's tokenizer comes to it later.
+  EXPECT_EQ(WhatIsWrong(compares, ConfigUse::kPeer), "");
 }
 
 TEST_F(BeforehandTest, TheDevicesAreThere) {

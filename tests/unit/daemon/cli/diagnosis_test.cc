@@ -192,6 +192,24 @@ std::vector<PlantedCause> PlantedInPeers() {
   };
 }
 
+std::vector<PlantedCause> PlantedInTensors() {
+  return {
+      {"tensors that one peer does not train",
+       [](v1::RunStatus* run) {
+         run->mutable_peers(1)->mutable_progress()->set_still_tensors("1 of 3 did not move: t2");
+       },
+       "tensors", "b", "the training of b leaves tensors as they are: 1 of 3 did not move: t2", "",
+       ""},
+      {"tensors that nobody trains",
+       [](v1::RunStatus* run) {
+         for (v1::PeerStatus& peer : *run->mutable_peers()) {
+           peer.mutable_progress()->set_still_tensors("1 of 3 did not move: t2");
+         }
+       },
+       "tensors", "", "more leaves tensors as they are: 1 of 3 did not move: t2", "", ""},
+  };
+}
+
 void ExpectFoundFirst(const std::vector<PlantedCause>& all) {
   for (const PlantedCause& planted : all) {
     v1::RunStatus run = HealthyRun();
@@ -213,6 +231,7 @@ void ExpectFoundFirst(const std::vector<PlantedCause>& all) {
 TEST(Diagnosis, NamesWhatWasPlantedFirst) {
   ExpectFoundFirst(PlantedInTimes());
   ExpectFoundFirst(PlantedInPeers());
+  ExpectFoundFirst(PlantedInTensors());
 }
 
 // Would break: a run in which all is well is changed for nothing; or what came with the first

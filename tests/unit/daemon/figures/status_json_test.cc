@@ -257,6 +257,7 @@ TEST(StatusJsonTest, ShowsLinksCapsClocksAndTheEnd) {
   peer->mutable_progress()->set_clock_seconds(1.8e9);
   peer->mutable_progress()->set_held_back("on battery");
   peer->mutable_progress()->set_disk_free_bytes(123);
+  peer->mutable_progress()->set_still_tensors("1 of 3 tensors did not move: t2");
   const std::string shown = absl::StrJoin(PeerText(*peer), "\n");
   for (const char* line :
        {"line                      1200 Mbit/s up, - down",
@@ -269,6 +270,7 @@ TEST(StatusJsonTest, ShowsLinksCapsClocksAndTheEnd) {
   EXPECT_EQ(json["down_cap_bytes_per_second"], nullptr);
   EXPECT_EQ(json["clock_offset_seconds"], -90);
   EXPECT_EQ(json["progress"]["held_back"], "on battery");
+  EXPECT_EQ(json["progress"]["still_tensors"], "1 of 3 tensors did not move: t2");
   EXPECT_EQ(json["progress"]["disk_free_bytes"], 123);
   EXPECT_EQ(json["progress"]["memory_available_bytes"], nullptr);
   const std::string run = absl::StrJoin(RunStatusText(status), "\n");

@@ -31,7 +31,7 @@ class QuietWorker final : public Worker {
 // A peer at version 2, to which entry 3 can be told: p1 is one of its contributors, x is none.
 struct Rounds {
   explicit Rounds(const std::string& self, const std::string& kind, uint32_t overlap = 0,
-                  bool variates = false)
+                  bool variates = false, bool masked = false)
       : world(1), env(world.AddProcess(self).env()), told(env.files, 2) {
     ReplicaKeeper::Events events;
     events.on_skipped = [this](const v1::EntryHeader& header) { runner->OnSkipped(header); };
@@ -59,6 +59,7 @@ struct Rounds {
     v1::RunSpec spec = told.genesis.spec();
     if (!kind.empty()) spec.mutable_mode()->set_kind(kind);
     spec.mutable_inner()->set_control_variates(variates);
+    spec.mutable_privacy()->set_masked(masked);
     if (kind == "streaming") {
       spec.mutable_mode()->set_fragments(1);
       spec.mutable_mode()->set_overlap_steps(overlap);
@@ -158,6 +159,21 @@ TEST(RoundRunnerShown, AWorkerIsToldHowManyUpdatesWereShown) {
   rounds.Train(4, false);
   EXPECT_EQ(rounds.Steps().version(), 4u);
   EXPECT_EQ(rounds.Steps().again(), 0u);
+}
+
+// Broken: nobody but the peer's own log would know that it trains nothing; or in a run with masks
+// the coordinator would learn the length of one update.
+TEST(RoundRunnerStill, TheCoordinatorIsToldUnlessUpdatesAreMasked) {
+  for (const bool masked : {false, true}) {
+    Rounds rounds("p1", "", 0, false, masked);
+    EXPECT_EQ(rounds.runner->progress().still_tensors(), "");
+    rounds.Train(3, false);
+    rounds.Hand(3);
+    EXPECT_EQ(rounds.runner->progress().still_tensors(),
+              masked ? ""
+                     : "the update has length 0: none of the model's 2 tensors has moved; does "
+                       "its optimiser step a copy of the parameters?");
+  }
 }
 
 // Broken: virtual parties would keep the residuals that made their mean too long for any scale.

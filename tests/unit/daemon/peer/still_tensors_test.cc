@@ -2,6 +2,8 @@
 // of it.
 #include "daemon/peer/still_tensors.h"
 
+#include <gmock/gmock.h>
+
 #include <string>
 #include <vector>
 
@@ -10,6 +12,8 @@
 
 namespace atolld {
 namespace {
+
+using ::testing::StartsWith;
 
 // "t0", "t1", ...: two values each.
 v1::Manifest TensorsOfTwo(int count) {
@@ -30,7 +34,11 @@ TEST(StillTensorsTest, AnUpdateOfLengthZeroIsSaidAtOnce) {
   EXPECT_EQ(still.Look(manifest, {0, 0, 0, -0.0F}),
             "the update has length 0: none of the model's 2 tensors has moved; does its optimiser "
             "step a copy of the parameters?");
-  EXPECT_EQ(still.Look(manifest, {1, 0, 0, 0}), "") << "it is said once";
+  EXPECT_THAT(still.verdict(), StartsWith("the update has length 0"));
+  EXPECT_EQ(still.Look(manifest, {0, 0, 0, 0}), "") << "it is said once";
+  EXPECT_THAT(still.verdict(), StartsWith("the update has length 0"));
+  EXPECT_EQ(still.Look(manifest, {1, 0, 1, 0}), "");
+  EXPECT_EQ(still.verdict(), "") << "it is not true any more";
 }
 
 TEST(StillTensorsTest, TensorsThatNeverMovedAreNamedOnce) {
@@ -43,6 +51,7 @@ TEST(StillTensorsTest, TensorsThatNeverMovedAreNamedOnce) {
             "1 of 3 tensors did not move in 3 rounds of training: t2");
   EXPECT_FALSE(still.watches());
   EXPECT_EQ(still.Look(manifest, {0, 0, 0, 0, 0, 0}), "");
+  EXPECT_EQ(still.verdict(), "1 of 3 tensors did not move in 3 rounds of training: t2");
 }
 
 TEST(StillTensorsTest, ManyAreCounted) {
@@ -53,8 +62,18 @@ TEST(StillTensorsTest, ManyAreCounted) {
   std::string said;
   for (int i = 0; i < StillTensors::kLooks; ++i) said = still.Look(manifest, update);
   EXPECT_EQ(said,
-            "11 of 12 tensors did not move in 3 rounds of training: t1, t2, t3, t4, t5, t6, t7, t8 "
-            "and 3 more");
+            "11 of 12 tensors did not move in 3 rounds of training: t1, t2, t3, t4 and 7 more");
+}
+
+TEST(StillTensorsTest, AVerdictIsOneShortLine) {
+  StillTensors still;
+  v1::Manifest manifest = TensorsOfTwo(3);
+  manifest.mutable_tensors(1)->set_name("a\nb");
+  manifest.mutable_tensors(2)->set_name(std::string(1000, 'x'));
+  for (int i = 0; i < StillTensors::kLooks; ++i) still.Look(manifest, {1, 0, 0, 0, 0, 0});
+  EXPECT_THAT(still.verdict(),
+              StartsWith("2 of 3 tensors did not move in 3 rounds of training: a b, xxx"));
+  EXPECT_EQ(still.verdict().size(), StillTensors::kLongestVerdict);
 }
 
 TEST(StillTensorsTest, WhenAllMoveNothingIsSaid) {
@@ -63,6 +82,7 @@ TEST(StillTensorsTest, WhenAllMoveNothingIsSaid) {
   for (int i = 0; i < StillTensors::kLooks; ++i) {
     EXPECT_EQ(still.Look(manifest, {1, 0, 0, 1}), "");
   }
+  EXPECT_EQ(still.verdict(), "");
 }
 
 }  // namespace

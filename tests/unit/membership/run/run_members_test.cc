@@ -106,6 +106,27 @@ TEST(RunMembers, ASlowDiskIsNamed) {
   EXPECT_EQ(peers.run->Status(peers.now).peers(1).why(), "its disk is slow: an fsync took 4.2 s");
 }
 
+// Would break: parameters that a peer never trains stay as they were drawn, and only its own log
+// says so.
+TEST(RunMembers, TensorsThatDoNotMoveAreNamed) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  v1::PeerMessage heartbeat;
+  v1::PeerProgress& progress = *heartbeat.mutable_heartbeat()->mutable_progress();
+  progress.set_still_tensors("1 of 3 tensors did not move in 3 rounds of training: t\n2");
+  peers.Say("b", heartbeat);
+  const auto why = [&](int peer) { return peers.run->Status(peers.now).peers(peer).why(); };
+  EXPECT_EQ(why(0), "");
+  EXPECT_EQ(why(1), "1 of 3 tensors did not move in 3 rounds of training: t 2");
+  progress.set_slow_sync_seconds(4.25);
+  peers.Say("b", heartbeat);
+  EXPECT_EQ(why(1), "its disk is slow: an fsync took 4.2 s");
+  progress.clear_slow_sync_seconds();
+  progress.clear_still_tensors();
+  peers.Say("b", heartbeat);
+  EXPECT_EQ(why(1), "");
+}
+
 // Would break: a worker whose loss is NaN at the same step again and again seems to be well each
 // time that it has started.
 TEST(RunGenesis, OnlyAContributionEndsARowOfFailures) {

@@ -402,9 +402,17 @@ TEST(TokenSourceTest, ValidationTextThatIsTrainedOnIsCounted) {
   const std::string train = text + std::string(256, ' '),
                     other = SomeText(18000).substr(17000, 256);
   const std::string validation = std::string(256, ' ') + other + text.substr(1000, 256) + "rest";
-  const Recurrence found = FindRecurring(span(train), span(validation), 256);
-  EXPECT_EQ(found.looked_at, 2u);
-  EXPECT_EQ(found.found, 1u);
+  RecurrenceSearch search(256);
+  search.Add(span(validation), nullptr);
+  search.LookIn(span(train), nullptr);
+  EXPECT_EQ(search.result().looked_at, 2u);
+  EXPECT_EQ(search.result().found, 1u);
+  search.LookIn(span(train), nullptr);
+  EXPECT_EQ(search.result().found, 1u) << "in several texts it is counted once";
+  search.LookIn(span("b" + other), nullptr);
+  EXPECT_EQ(search.Note("the validation part", "the training part"),
+            "2 of 2 pieces of 256 tokens of the validation part stand in the training part too; "
+            "the validation loss is better for it");
 }
 
 }  // namespace

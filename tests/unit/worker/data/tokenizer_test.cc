@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/file_io.h"
 #include "worker/data/text_files.h"
 #include "worker/data/tokenizer_file.h"
+#include "worker/hub/safetensors.h"
 
 namespace atolld {
 namespace {
@@ -300,6 +302,36 @@ TEST(TokenizerTest, ASentencePieceModelStandsInForAnUnknownFile) {
   EXPECT_THAT((*tokenizer)->note(), HasSubstr("tokenizer.model is used in its place"));
   EXPECT_TRUE((*tokenizer)->IdOf("</s>").has_value());
   EXPECT_FALSE((*tokenizer)->IdOf("</no such piece>").has_value());
+}
+
+// Broken: a model would be trained on from its weights with the ids of another tokenizer, which are
+// other words.
+TEST(TokenizerTest, TheTokenizerBesideAModelIsTheDatas) {
+  const TemporaryFolder folder;
+  const std::string model = folder / "model.safetensors", file = folder / "tokenizer.json";
+  const auto fault = [&](const Tokenizer* tokenizer) {
+    return std::string(CheckTokenizerBeside("initial", model, tokenizer).message());
+  };
+  const auto bytes = Load("bytes"), gpt2 = Load(Vectors("gpt2.json")),
+             pieces = Load(Vectors("sentencepiece.model"));
+  EXPECT_EQ(fault(bytes.get()), "") << "the folder has none";
+  std::ofstream(file, std::ios::binary) << *ReadWholeFile(Vectors("llama3.json"));
+  const std::string there = absl::BytesToHexString(*FileDigest(file));
+  EXPECT_EQ(
+      fault(gpt2.get()),
+      absl::StrCat("initial: ", file, ", the tokenizer of ", model, ", has SHA-256 ", there,
+                   "; the data's tokenizer is \"bpe\", SHA-256 ",
+                   absl::BytesToHexString(gpt2->digest()), ": set [data] tokenizer = \"", file,
+                   "\" and prepare the data with it, or remove that file if it is not the "
+                   "model's"));
+  EXPECT_THAT(fault(bytes.get()), HasSubstr("; the data's tokenizer is \"bytes\": set [data]"));
+  EXPECT_EQ(fault(Load(file).get()), "");
+  EXPECT_EQ(fault(nullptr), "") << "token files do not say what made them";
+  EXPECT_TRUE(CheckTokenizerBeside("base", "", bytes.get()).ok()) << "no model is named";
+  // Either of a folder's files may have made the data.
+  std::ofstream(folder / "tokenizer.model", std::ios::binary) << pieces->file();
+  EXPECT_EQ(fault(pieces.get()), "");
+  EXPECT_EQ(fault(Load(file).get()), "");
 }
 
 // Broken: a tokenizer that works otherwise than is known here would give wrong tokens in silence.

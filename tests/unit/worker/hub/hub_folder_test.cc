@@ -306,6 +306,21 @@ TEST(HubFolderTest, FoldersThatDoNotFitAreNamed) {
   EXPECT_THAT(ReadError(folder.path()), HasSubstr("tensor x is not in its file"));
 }
 
+// Broken: "no such file" would be said of a folder that has its weights, and not what to do.
+TEST(HubFolderTest, PickledWeightsAreNamed) {
+  for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    const v1::ModelSpec model = TinyLlama();
+    const TemporaryFolder folder;
+    ASSERT_TRUE(WriteHubFolder(folder.path(), model, SomeParameters(model), {}).ok());
+    Write(folder / pickled, "weights");
+    EXPECT_EQ(ReadError(folder.path()), "") << "the safetensors beside it are read";
+    std::filesystem::remove(folder / "model.safetensors");
+    EXPECT_THAT(ReadError(folder.path()),
+                HasSubstr("has its weights as pytorch_model.bin, which is not read: save the model "
+                          "with safe_serialization=True, as safetensors"));
+  }
+}
+
 // Broken: the files of GPT-2 itself, with names of the bare model and masks beside the weights,
 // would not be read.
 TEST(HubFolderTest, NamesOfTheBareModelAndMasksAreTaken) {

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 v1::RunSpec PrivateSpec() {
   v1::RunSpec spec = TinySpec();
@@ -326,6 +327,30 @@ TEST_F(PartiesTest, EvaluatesWhatIsItsOwnAndWhatIsCommon) {
   EXPECT_EQ(daemon.configured.validation_tokens(), 500u);
   EXPECT_EQ(evaluated(3).tokens(), 496u);
   EXPECT_FALSE(evaluated(3).own());
+}
+
+// Broken: the loss on the common set would be taken for one on new text, although parties have
+// trained on parts of it.
+TEST_F(PartiesTest, CommonTextThatAPartyTrainsOnIsCounted) {
+  const std::string text = SomeText(2000);
+  const auto said = [&](const std::string& data, uint32_t parties) {
+    log_.clear();
+    EXPECT_EQ(Live(data, "", parties, {Evaluate(false)}).failed, "");
+    return log_;
+  };
+  configure_.set_validation_path(folder_ / "common");
+  Write("common", text.substr(1500));
+  EXPECT_THAT(said("parties", 2), Not(HasSubstr("common validation set")));
+  // The first piece is in the first party's training part, the second one in the other's.
+  Write("common", text.substr(0, 256) + text.substr(900, 256) + text.substr(1700, 256));
+  const std::string both = said("parties", 2);
+  const std::string note =
+      "2 of 3 pieces of 256 tokens of the common validation set stand in this peer's own training "
+      "text too; the validation loss is better for it\n";
+  ASSERT_THAT(both, HasSubstr(note));
+  EXPECT_EQ(both.find(note), both.rfind(note)) << "it is said once";
+  EXPECT_THAT(said("parties/a", 0),
+              HasSubstr("1 of 3 pieces of 256 tokens of the common validation set stands in"));
 }
 
 // Broken: who has too few parties, or asks for what cannot be, would see something else fail later.

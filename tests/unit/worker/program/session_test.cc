@@ -435,6 +435,18 @@ TEST_F(SessionTest, WhatCannotBeDoneIsSaidAndEndsTheWorker) {
   std::fill(theta(), theta() + elements_, std::numeric_limits<float>::quiet_NaN());
   EXPECT_EQ(failure({configure_, map_message_, Train(1, 1)}), "version 1: step 0: the loss is nan");
 
+  v1::DaemonMessage begin, initial;
+  begin.mutable_write_initial_state();
+  initial = configure_;
+  v1::ModelSpec& model = *initial.mutable_configure()->mutable_spec()->mutable_model();
+  model.set_from_file(true);
+  model.set_initial_path(folder_ / "model.safetensors");
+  std::ofstream(folder_ / "tokenizer.json") << "another tokenizer than bytes";
+  EXPECT_THAT(failure({initial, map_message_, begin}),
+              HasSubstr("initial: " + (folder_ / "tokenizer.json") + ", the tokenizer of "));
+  std::filesystem::remove(folder_ / "tokenizer.json");
+  EXPECT_THAT(failure({initial, map_message_, begin}), HasSubstr("model.safetensors"));
+
   configure_.mutable_configure()->mutable_spec()->mutable_data()->set_digest(std::string(32, 'x'));
   EXPECT_THAT(failure({configure_}), HasSubstr("has SHA-256 "));
 }

@@ -263,22 +263,72 @@ class ModelTest(unittest.TestCase):
         with self.assertRaisesRegex(WorkerFailure, "path '.*broken': "):
             build(ModelFolder(broken), self.spec())
 
-    def test_a_tied_head_that_differs_is_refused(self):
-        """Broken: which of two heads is trained would hang on the version of transformers."""
-        def tie(path):
-            config = os.path.join(path, "config.json")
-            with open(config, encoding="utf-8") as source:
-                told = json.load(source)
-            with open(config, "w", encoding="utf-8") as out:
-                json.dump({**told, "tie_word_embeddings": True}, out)
-        folder = self.changed("two-heads", lambda all: None)
-        tie(folder.path)
-        with self.assertRaisesRegex(WorkerFailure, "lm_head.weight differs from model.embed_tok"):
-            build(folder, self.spec())
-        folder = self.changed("one-head", lambda all: all.update(
-            {"lm_head.weight": all["model.embed_tokens.weight"].clone()}))
-        tie(folder.path)
-        build(folder, self.spec())
+    def tied(self, name, change, pickled=None):
+        """A copy of the folder whose config ties the head, and whose tensors `change` has had;
+        `pickled` writes them into the folder as a pytorch_model.bin."""
+        folder = self.changed(name, change)
+        config = os.path.join(folder.path, "config.json")
+        with open(config, encoding="utf-8") as source:
+            told = json.load(source)
+        with open(config, "w", encoding="utf-8") as out:
+            json.dump({**told, "tie_word_embeddings": True}, out)
+        if pickled is not None:
+            weights = os.path.join(folder.path, "model.safetensors")
+            pickled(load_file(weights), folder.path)
+            os.remove(weights)
+        return folder
+
+    def test_a_tied_head_is_the_embedding_or_refused(self):
+        """Broken: which of two heads is trained would depend on the version of transformers and on
+        the form of the file; an embedding that is stored as the head alone would not be read."""
+        head, embedding = "lm_head.weight", "model.embed_tokens.weight"
+
+        def whole(tensors, path):
+            torch.save(tensors, os.path.join(path, "pytorch_model.bin"))
+
+        def old(tensors, path):
+            torch.save(tensors, os.path.join(path, "pytorch_model.bin"),
+                       _use_new_zipfile_serialization=False)
+
+        def shards(tensors, path):
+            places = {}
+            for number in (1, 2):
+                file = f"pytorch_model-0000{number}-of-00002.bin"
+                some = {one: tensors[one] for one in list(tensors)[number - 1::2]}
+                torch.save(some, os.path.join(path, file))
+                places.update({one: file for one in some})
+            index = os.path.join(path, "pytorch_model.bin.index.json")
+            with open(index, "w", encoding="utf-8") as out:
+                json.dump({"metadata": {}, "weight_map": places}, out)
+
+        def equal(tensors):
+            tensors[head] = tensors[embedding].clone()
+
+        for form, pickled in (("safetensors", None), ("bin", whole), ("old", old),
+                              ("shards", shards)):
+            with self.subTest(form=form):
+                folder = self.tied(f"two-heads-{form}", lambda all: None, pickled)
+                with self.assertRaisesRegex(WorkerFailure, f"{head} differs from {embedding}"):
+                    build(folder, self.spec())
+                build(self.tied(f"one-head-{form}", equal, pickled), self.spec())
+                build(self.tied(f"no-head-{form}", lambda all: all.pop(head), pickled), self.spec())
+                folder = self.tied(f"head-only-{form}", lambda all: all.pop(embedding), pickled)
+                model = build(folder, self.spec())
+                wanted = load_file(os.path.join(self.folder, "model.safetensors"))[head]
+                self.assertTrue(torch.equal(wanted, model.get_input_embeddings().weight))
+                self.assertIs(model.get_input_embeddings().weight,
+                              model.get_output_embeddings().weight)
+
+    def test_a_pickled_file_that_cannot_be_read_is_refused(self):
+        """Broken: the worker would end with a traceback, or run what the file says."""
+        path = os.path.join(self.top, "pickled")
+        shutil.copytree(self.folder, path)
+        os.remove(os.path.join(path, "model.safetensors"))
+        for content in (b"", b"weights"):
+            with open(os.path.join(path, "pytorch_model.bin"), "wb") as out:
+                out.write(content)
+            with self.assertRaisesRegex(WorkerFailure, r"^\[model\] path '.*pickled': "):
+                build(ModelFolder(path), self.spec())
 
     @unittest.skipIf(peft is None, "PEFT is not installed")
     def test_the_digest_of_a_base_is_of_what_lies_in_memory(self):
@@ -374,6 +424,19 @@ class ModelTest(unittest.TestCase):
         _, boundary, _, _, _ = self.train(spec, data=path)
         self.assertEqual(10 * 4 * 2, boundary.tokens)  # "b" and the newline behind it
         self.assertLess(boundary.loss, boundary.first_loss)
+
+    def test_a_common_set_that_is_trained_on_is_said(self):
+        """Broken: the loss of all parties would show what one of them remembers."""
+        spec = self.spec()
+        spec.data.private = True
+        with self.daemon(spec) as daemon, \
+                unittest.mock.patch("atoll_worker.huggingface.worker.say") as say:
+            daemon.configure.validation_path = self.text
+            self.start(daemon)
+            daemon.stop()
+        said = [call.args[0] for call in say.call_args_list]
+        self.assertEqual(1, len([one for one in said if "of the common validation set" in one]),
+                         said)
 
     def test_private_data_has_a_loss_of_its_own(self):
         """Broken: a federation of models of Hugging Face's could not be evaluated."""

@@ -24,7 +24,7 @@ from atoll.v1 import run_pb2
 from atoll_worker import WorkerFailure
 from atoll_worker.huggingface import export
 from atoll_worker.huggingface.batches import IGNORED, collate, parts
-from atoll_worker.huggingface.data import Packed, Reading, open_corpus
+from atoll_worker.huggingface.data import Packed, Reading, note_of_common, open_corpus
 from atoll_worker.huggingface.documents import TextRules, documents
 from atoll_worker.huggingface.examples import Told, examples_of
 from atoll_worker.huggingface.folder import ModelFolder
@@ -146,6 +146,25 @@ class DataTest(Case):
         self.write("a.jsonl", '{"prompt": "a", "completion": "b"}\n' * 3)
         self.assertIn("1 of 1 record of the validation part stands in the training part too",
                       self.open(validation_fraction=0.3).notes[0])
+
+    def test_common_text_that_a_party_trains_on_is_counted(self):
+        """Broken: the loss on the common set would be taken for one on new text."""
+        draw = random.Random(2)
+        text = "".join(draw.choice("abcdefgh ") for _ in range(640))
+        self.write("a.txt", text)
+        own = self.open(validation_fraction=0.5).train
+        self.write("a.txt", text[64:256] + text[512:])
+        self.assertEqual("3 of 5 pieces of 64 tokens of the common validation set stand in this "
+                         "peer's own training text too; the validation loss is better for it",
+                         note_of_common(own, self.open(validation_fraction=1.0).held_out))
+        self.write("a.txt", text[320:])
+        self.assertIsNone(note_of_common(own, self.open(validation_fraction=1.0).held_out))
+        os.remove(os.path.join(self.top, "a.txt"))
+        self.write("a.jsonl", '{"prompt": "a", "completion": "b"}\n')
+        talks = self.open(validation_fraction=1.0).held_out
+        self.assertIn("1 of 1 record of the common validation set stands in",
+                      note_of_common(talks, talks))
+        self.assertIsNone(note_of_common(own, talks))
 
     def test_instructions_are_a_row_each(self):
         """Broken: the model would learn to say the user's words, or learn across two records."""

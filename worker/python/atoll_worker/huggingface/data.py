@@ -17,7 +17,7 @@ from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.documents import TextRules, documents
 from atoll_worker.huggingface.examples import Told, examples_of
 from atoll_worker.huggingface.records import BadRecord, Record
-from atoll_worker.huggingface.recurrence import note_of_examples, note_of_packed
+from atoll_worker.huggingface.recurrence import COMMON, note_of_examples, note_of_packed
 from atoll_worker.huggingface.tokens import (bare, check_ids, counted, holds_tokens,
                                              read_tokens)
 
@@ -100,6 +100,10 @@ class Examples:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def records(self) -> List[List[Row]]:
+        """Each row as a record of its own."""
+        return [[row] for row in self._rows]
+
     def row(self, index: int) -> Row:
         return self._rows[index]
 
@@ -124,6 +128,16 @@ class Corpus:
         self.train.digest(hashed)
         self.held_out.digest(hashed)
         return hashed.digest()
+
+
+def note_of_common(train: Rows, common: Rows) -> Optional[str]:
+    """For a party that trains on `train` and is evaluated on a set that all parties have. None: no
+    text is in both."""
+    if isinstance(train, Packed) and isinstance(common, Packed):
+        return note_of_packed(train, common, COMMON)
+    if isinstance(train, Examples) and isinstance(common, Examples):
+        return note_of_examples(train.records(), common.records(), COMMON)
+    return None
 
 
 class Reading:

@@ -9,8 +9,8 @@ from typing import Any, List
 
 from atoll.v1 import run_pb2
 from atoll_worker.failure import WorkerFailure
-from atoll_worker.huggingface.checkpoint import (check_adapters, check_tied_head, digest_of, load,
-                                                 read_errors, short)
+from atoll_worker.huggingface.checkpoint import (check_adapters, digest_of, load, read_errors,
+                                                 short)
 from atoll_worker.huggingface.folder import ModelFolder
 from atoll_worker.huggingface.needs import need
 
@@ -119,9 +119,7 @@ def _read_base(folder: ModelFolder, dtype: Any, seed: int, quantised: Any = None
     if quantised is not None:
         named.update(quantization_config=quantised, device_map={"": device})
     if folder.has_weights:
-        model = load(auto, folder.base, **named)
-        check_tied_head(model, folder.weights(), folder.base)
-        return model
+        return load(auto, folder.base, folder.weights(), **named)
     try:
         config = transformers.AutoConfig.from_pretrained(folder.base, local_files_only=True)
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Text of the validation part that is trained on too, counted as atoll-worker counts it
+"""Text that is evaluated on and trained on too, counted as atoll-worker counts it
 (worker/data/recurrence.h): then the loss says how well the model remembers."""
 
 from typing import Any, Optional, Sequence
@@ -11,6 +11,8 @@ MOST_TRAIN = 1 << 26      # tokens that are looked at
 TOGETHER = 1 << 20
 BASE = 0x9e3779b97f4a7c15  # odd; 2^64 by the golden ratio
 MASK = (1 << 64) - 1
+PARTS = ("the validation part", "the training part")
+COMMON = ("the common validation set", "this peer's own training text")
 
 
 def _hashes(ids: np.ndarray) -> np.ndarray:
@@ -34,8 +36,9 @@ def _pieces(validation: Any) -> np.ndarray:
     return hashes[(rows != rows[:, :1]).any(1)]
 
 
-def note_of_packed(train: Any, validation: Any) -> Optional[str]:
-    """Of two rows of tokens. None: nothing was found."""
+def note_of_packed(train: Any, validation: Any, names: Sequence[str] = PARTS) -> Optional[str]:
+    """Of two rows of tokens. None: nothing was found. `names`: of what is evaluated and what is
+    trained on."""
     pieces = _pieces(validation)
     known = np.unique(pieces)
     found = np.zeros(len(known), bool)
@@ -47,21 +50,24 @@ def note_of_packed(train: Any, validation: Any) -> Optional[str]:
         at = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
         found[at[known[at] == hashes]] = True
     count = int(np.isin(pieces, known[found]).sum())
-    return _note(count, len(pieces), f"piece of {LENGTH} tokens", f"pieces of {LENGTH} tokens")
+    return _note(count, len(pieces), [f"piece of {LENGTH} tokens", f"pieces of {LENGTH} tokens"],
+                 names)
 
 
-def note_of_examples(train: Sequence[Any], validation: Sequence[Any]) -> Optional[str]:
+def note_of_examples(train: Sequence[Any], validation: Sequence[Any],
+                     names: Sequence[str] = PARTS) -> Optional[str]:
     """Of two lists of records, each its rows."""
     def name(record: Any) -> bytes:
         return b"|".join(ids.tobytes() for ids, _ in record)
     known = {name(one) for one in train}
     count = sum(name(one) in known for one in validation)
-    return _note(count, len(validation), "record", "records")
+    return _note(count, len(validation), ["record", "records"], names)
 
 
-def _note(found: int, looked_at: int, one: str, many: str) -> Optional[str]:
+def _note(found: int, looked_at: int, pieces: Sequence[str],
+          names: Sequence[str]) -> Optional[str]:
     if not found:
         return None
-    return (f"{found} of {looked_at} {one if looked_at == 1 else many} of the validation part "
-            f"{'stands' if found == 1 else 'stand'} in the training part too; the validation loss "
-            "is better for it")
+    return (f"{found} of {looked_at} {pieces[looked_at != 1]} of {names[0]} "
+            f"{'stands' if found == 1 else 'stand'} in {names[1]} too; the validation loss is "
+            "better for it")

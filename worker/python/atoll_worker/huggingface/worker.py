@@ -12,7 +12,8 @@ import numpy as np
 from atoll.v1 import run_pb2
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.batches import IGNORED, chosen, collate, parts
-from atoll_worker.huggingface.data import Corpus, Reading, Row, Rows, open_corpus
+from atoll_worker.huggingface.data import (Corpus, Reading, Row, Rows, note_of_common,
+                                           open_corpus)
 from atoll_worker.huggingface.folder import ModelFolder
 from atoll_worker.huggingface.model import (base_digest, build, load_tokenizer, trained,
                                             vocabulary_of)
@@ -144,6 +145,8 @@ class Training:
         self.common: Rows = self.corpus.held_out
         if run.private and run.validation_path:
             self.common = open_corpus(how, run.validation_path, 1.0).held_out
+            recurs = note_of_common(self.corpus.train, self.common)
+            self.corpus.notes += [recurs] if recurs else []
         if len(self.corpus.train) == 0:
             raise WorkerFailure(f"data: {run.data_path} has not one row of [model] context = "
                                 f"{context} tokens and the one after it to train on")
