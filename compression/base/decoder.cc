@@ -22,11 +22,15 @@ DecoderFamily Family(absl::string_view name) {
 std::vector<DecoderFamily> MakeFamilies() {
   DecoderFamily llama = Family("llama"), mistral = Family("mistral"), qwen2 = Family("qwen2"),
                 qwen3 = Family("qwen3"), smollm3 = Family("smollm3"), olmo2 = Family("olmo2"),
-                gemma2 = Family("gemma2"), gemma3 = Family("gemma3");
-  for (DecoderFamily* one : {&llama, &qwen3, &smollm3, &olmo2, &gemma2, &gemma3}) {
+                gemma2 = Family("gemma2"), gemma3 = Family("gemma3"), mixtral = Family("mixtral"),
+                qwen3_moe = Family("qwen3_moe"), olmoe = Family("olmoe");
+  for (DecoderFamily* one :
+       {&llama, &qwen3, &smollm3, &olmo2, &gemma2, &gemma3, &qwen3_moe, &olmoe}) {
     one->may_bias = true;
   }
-  for (DecoderFamily* one : {&mistral, &qwen2, &qwen3, &gemma2, &gemma3}) one->letters = "gl";
+  for (DecoderFamily* one : {&mistral, &qwen2, &qwen3, &gemma2, &gemma3, &mixtral, &qwen3_moe}) {
+    one->letters = "gl";
+  }
   for (DecoderFamily* one : {&qwen2, &qwen3, &smollm3, &gemma2, &gemma3}) one->mixed = true;
   smollm3.letters = "glnm";
   qwen2.query_bias = true;
@@ -40,7 +44,17 @@ std::vector<DecoderFamily> MakeFamilies() {
     one->norms = Norms::kBoth;
     one->gemma = true;
   }
-  return {llama, mistral, qwen2, qwen3, smollm3, olmo2, gemma2, gemma3};
+  mixtral.experts = {"block_sparse_moe", "w1", "w3", "w2"};
+  mixtral.normalised = true;
+  for (DecoderFamily* one : {&qwen3_moe, &olmoe}) {
+    one->experts = {"mlp", "gate_proj", "up_proj", "down_proj"};
+    one->may_normalise = true;
+  }
+  qwen3_moe.head_norms = HeadNorms::kHead;
+  qwen3_moe.has_dense_layers = true;
+  olmoe.head_norms = HeadNorms::kWhole;
+  olmoe.clips = true;
+  return {llama, mistral, qwen2, qwen3, smollm3, olmo2, gemma2, gemma3, mixtral, qwen3_moe, olmoe};
 }
 
 const std::vector<DecoderFamily>& Families() {
@@ -50,6 +64,8 @@ const std::vector<DecoderFamily>& Families() {
 
 constexpr uint32_t kWidestHead = 65536;
 constexpr uint32_t kLongestWindow = 1u << 24;  // as a context
+constexpr uint32_t kWidestExpert = 1u << 20;   // as a dense layer
+constexpr uint32_t kMostExperts = 1024;        // twice as many as any published layer has
 
 // Returns a fault such as "window is 4, and " followed by `why`.
 template <typename Value>
@@ -149,6 +165,57 @@ DecoderFault FaultOfGemma(const DecoderShape& shape, const DecoderFamily& family
   return {};
 }
 
+DecoderFault FaultOfExpertPattern(const DecoderShape& shape, uint32_t layers) {
+  const std::string& pattern = shape.experts.pattern;
+  if (pattern.size() > layers) {
+    return {"expert_pattern",
+            absl::StrCat("expert_pattern has ", pattern.size(),
+                         " letters; it must have at most one for each of the ", layers, " layers")};
+  }
+  const bool known = pattern.find_first_not_of("ed") == std::string::npos;
+  if (pattern.empty() || (known && pattern.find('e') != std::string::npos)) return {};
+  return Fault("expert_pattern", absl::StrCat("'", absl::CEscape(pattern), "'"),
+               "; its letters must be e (experts) and d (dense), with one e at least");
+}
+
+DecoderFault FaultOfExperts(const DecoderShape& shape, const DecoderFamily& family,
+                            uint32_t layers) {
+  const bool mixture = !family.experts.module.empty();
+  const struct {
+    absl::string_view key;
+    bool said, has;
+  } keys[] = {
+      {"experts", shape.experts.count != 0, mixture},
+      {"experts_per_token", shape.experts.per_token != 0, mixture},
+      {"expert_hidden", shape.experts.hidden != 0, family.has_dense_layers},
+      {"expert_pattern", !shape.experts.pattern.empty(), family.has_dense_layers},
+      {"experts_normalised", shape.experts.normalised, family.may_normalise},
+      {"router_loss", shape.experts.router_loss != 0, mixture},
+      {"qkv_clip", shape.qkv_clip != 0, family.clips},
+  };
+  for (const auto& one : keys) {
+    if (one.said && !one.has) return NotOf(shape, one.key);
+  }
+  if (!mixture) return {};
+  if (shape.experts.count < 1 || shape.experts.count > kMostExperts) {
+    return Fault("experts", shape.experts.count,
+                 absl::StrCat("; it must be 1-", kMostExperts, " with family '", family.name, "'"));
+  }
+  if (shape.experts.per_token < 1 || shape.experts.per_token > shape.experts.count) {
+    return Fault("experts_per_token", shape.experts.per_token,
+                 absl::StrCat("; it must be 1-", shape.experts.count, ", the number of experts"));
+  }
+  if (shape.experts.hidden > kWidestExpert) {
+    return Fault("expert_hidden", shape.experts.hidden,
+                 absl::StrCat("; it must be 0-", kWidestExpert));
+  }
+  for (const auto& [key, value] : {std::make_pair("router_loss", shape.experts.router_loss),
+                                   std::make_pair("qkv_clip", shape.qkv_clip)}) {
+    if (!IsAtLeast(0, value)) return Fault(key, value, "; it must be 0 or more");
+  }
+  return FaultOfExpertPattern(shape, layers);
+}
+
 }  // namespace
 
 const DecoderFamily* FindDecoderFamily(absl::string_view name) {
@@ -169,6 +236,21 @@ char LayerLetter(const DecoderShape& shape, uint32_t layer) {
   return shape.layer_pattern[layer % shape.layer_pattern.size()];
 }
 
+std::string ShortestPattern(const std::string& letters) {
+  for (size_t length = 1; length < letters.size(); ++length) {
+    bool good = true;
+    for (size_t i = length; i < letters.size(); ++i)
+      good = good && letters[i] == letters[i % length];
+    if (good) return letters.substr(0, length);
+  }
+  return letters;
+}
+
+bool HasExperts(const DecoderShape& shape, uint32_t layer) {
+  const std::string& pattern = shape.experts.pattern;
+  return shape.experts.count != 0 && (pattern.empty() || pattern[layer % pattern.size()] == 'e');
+}
+
 DecoderFault FaultOfDecoder(const DecoderShape& shape, uint32_t layers) {
   const DecoderFamily* const family = FindDecoderFamily(shape.family);
   if (family == nullptr) {
@@ -182,6 +264,7 @@ DecoderFault FaultOfDecoder(const DecoderShape& shape, uint32_t layers) {
   if (shape.attention_bias && !family->may_bias) return NotOf(shape, "attention_bias");
   DecoderFault fault = FaultOfLayers(shape, *family, layers);
   if (fault.what.empty()) fault = FaultOfScaling(shape);
+  if (fault.what.empty()) fault = FaultOfExperts(shape, *family, layers);
   return fault.what.empty() ? FaultOfGemma(shape, *family) : fault;
 }
 
@@ -202,7 +285,8 @@ uint64_t HeadWidth(const DecoderShape& shape, const BlockSize& size) {
   return shape.head_width != 0 ? shape.head_width : size.width / size.heads;
 }
 
-std::vector<BlockTensor> BlockTensors(const DecoderShape& shape, const BlockSize& size) {
+std::vector<BlockTensor> BlockTensors(const DecoderShape& shape, const BlockSize& size,
+                                      uint32_t layer) {
   const DecoderFamily& family = *FindDecoderFamily(shape.family);
   const uint64_t head = HeadWidth(shape, size), width = size.width, hidden = size.hidden;
   const uint64_t queries = head * size.heads, keys = head * size.kv_heads;
@@ -227,9 +311,22 @@ std::vector<BlockTensor> BlockTensors(const DecoderShape& shape, const BlockSize
   }
   norm("post_attention_layernorm", width);
   if (family.norms == Norms::kBoth) norm("pre_feedforward_layernorm", width);
-  linear("mlp.gate_proj", hidden, width, false);
-  linear("mlp.up_proj", hidden, width, false);
-  linear("mlp.down_proj", width, hidden, false);
+  const auto network = [&](const std::string& place, const DecoderFamily::ExpertNames& names,
+                           uint64_t inner) {
+    linear(absl::StrCat(place, names.gate), inner, width, false);
+    linear(absl::StrCat(place, names.up), inner, width, false);
+    linear(absl::StrCat(place, names.down), width, inner, false);
+  };
+  if (HasExperts(shape, layer)) {
+    const std::string module(family.experts.module);
+    linear(module + ".gate", shape.experts.count, width, false);
+    for (uint32_t i = 0; i < shape.experts.count; ++i) {
+      network(absl::StrCat(module, ".experts.", i, "."), family.experts,
+              shape.experts.hidden != 0 ? shape.experts.hidden : hidden);
+    }
+  } else {
+    network("mlp.", {"mlp", "gate_proj", "up_proj", "down_proj"}, hidden);
+  }
   if (family.norms != Norms::kBefore) norm("post_feedforward_layernorm", width);
   return tensors;
 }

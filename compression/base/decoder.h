@@ -14,6 +14,19 @@
 
 namespace atolld {
 
+// The settings of a mixture of experts, which is the feed-forward part of a layer.
+struct ExpertShape {
+  // How many networks a layer has, and how many of them compute each token; 0 means that there are
+  // no mixtures.
+  uint32_t count = 0, per_token = 0;
+  uint32_t hidden = 0;  // the width of an expert; 0 means that of a dense layer
+  // One letter for each layer; the pattern is repeated. An 'e' layer has experts, and a 'd' layer
+  // is dense. If the pattern is empty, all layers have experts.
+  std::string pattern;
+  bool normalised = false;  // true if the weights of a token's experts are scaled to sum 1
+  double router_loss = 0;   // the share of the balance loss in the loss of training
+};
+
 // The settings of a decoder other than the sizes that a Llama also has. A default DecoderShape is a
 // Llama.
 struct DecoderShape {
@@ -41,6 +54,8 @@ struct DecoderShape {
   double rope_attention = 0;
   double attention_cap = 0;  // a score s becomes cap tanh(s / cap); 0 means no cap
   double logit_cap = 0;      // the same cap for logits; 0 means no cap
+  ExpertShape experts;
+  double qkv_clip = 0;  // queries, keys and values are clipped to this size; 0 means no bound
 };
 
 // The properties that all models of a family share.
@@ -49,6 +64,11 @@ struct DecoderFamily {
   enum class Norms { kBefore, kAfter, kBoth };
   // The norms of queries and keys: per head, or over all heads.
   enum class HeadNorms { kNone, kHead, kWhole };
+  // The names of a mixture's tensors: the module that holds router and experts, and an expert's
+  // matrices. `module` is empty if the family has no mixtures.
+  struct ExpertNames {
+    absl::string_view module, gate, up, down;
+  };
 
   absl::string_view name;
   Norms norms = Norms::kBefore;
@@ -62,6 +82,11 @@ struct DecoderFamily {
   bool local_theta = false;
   absl::string_view letters = "g";  // the letters that layer_pattern may have
   bool mixed = false;               // true if layers may differ
+  ExpertNames experts;
+  bool normalised = false;        // true if the weights of a token's experts always sum to 1
+  bool may_normalise = false;     // true if experts_normalised may be set
+  bool has_dense_layers = false;  // true if expert_hidden and expert_pattern may be set
+  bool clips = false;             // true if qkv_clip may be set
 };
 
 // Returns null if there is no family of this name.
@@ -74,6 +99,12 @@ std::vector<std::string> DecoderFamilyNames();
 char LayerLetter(const DecoderShape& shape, uint32_t layer);
 inline bool IsLocalLayer(char letter) { return letter == 'l' || letter == 'm'; }
 inline bool HasPositions(char letter) { return letter == 'g' || letter == 'l'; }
+
+// Returns the shortest pattern that makes these letters, one for each layer, if it is repeated.
+std::string ShortestPattern(const std::string& letters);
+
+// Returns true if the feed-forward part of the layer is a mixture of experts.
+bool HasExperts(const DecoderShape& shape, uint32_t layer);
 
 struct DecoderFault {
   std::string key;   // the key of DecoderShape that is wrong
@@ -97,9 +128,10 @@ struct BlockTensor {
   std::vector<uint64_t> shape;
 };
 
-// Returns a block's tensors in the manifest's order, with Hugging Face's names. `shape` must have
-// no fault, and heads must not be 0.
-std::vector<BlockTensor> BlockTensors(const DecoderShape& shape, const BlockSize& size);
+// Returns the tensors of one layer's block in the manifest's order, with Hugging Face's names.
+// `shape` must have no fault, and heads must not be 0.
+std::vector<BlockTensor> BlockTensors(const DecoderShape& shape, const BlockSize& size,
+                                      uint32_t layer);
 
 uint64_t HeadWidth(const DecoderShape& shape, const BlockSize& size);
 
@@ -122,6 +154,13 @@ void EachDecoderKey(const Visitor& visit, Shapes&... shapes) {
   visit("rope_attention", shapes.rope_attention...);
   visit("attention_cap", shapes.attention_cap...);
   visit("logit_cap", shapes.logit_cap...);
+  visit("experts", shapes.experts.count...);
+  visit("experts_per_token", shapes.experts.per_token...);
+  visit("expert_hidden", shapes.experts.hidden...);
+  visit("expert_pattern", shapes.experts.pattern...);
+  visit("experts_normalised", shapes.experts.normalised...);
+  visit("router_loss", shapes.experts.router_loss...);
+  visit("qkv_clip", shapes.qkv_clip...);
 }
 
 // DecoderShapeOf reads the shape from a v1::ModelSpec, and SetDecoderShape writes it. For a Llama
@@ -145,6 +184,13 @@ DecoderShape DecoderShapeOf(const Spec& model) {
   shape.rope_attention = spec.rope_attention();
   shape.attention_cap = spec.attention_cap();
   shape.logit_cap = spec.logit_cap();
+  shape.experts.count = spec.experts();
+  shape.experts.per_token = spec.experts_per_token();
+  shape.experts.hidden = spec.expert_hidden();
+  shape.experts.pattern = spec.expert_pattern();
+  shape.experts.normalised = spec.experts_normalised();
+  shape.experts.router_loss = spec.router_loss();
+  shape.qkv_clip = spec.qkv_clip();
   return shape;
 }
 
@@ -167,6 +213,13 @@ void SetDecoderShape(const DecoderShape& shape, Spec* model) {
   spec->set_rope_attention(shape.rope_attention);
   spec->set_attention_cap(shape.attention_cap);
   spec->set_logit_cap(shape.logit_cap);
+  spec->set_experts(shape.experts.count);
+  spec->set_experts_per_token(shape.experts.per_token);
+  spec->set_expert_hidden(shape.experts.hidden);
+  spec->set_expert_pattern(shape.experts.pattern);
+  spec->set_experts_normalised(shape.experts.normalised);
+  spec->set_router_loss(shape.experts.router_loss);
+  spec->set_qkv_clip(shape.qkv_clip);
   if (spec->ByteSizeLong() == 0) model->clear_decoder();
 }
 

@@ -267,7 +267,7 @@ absl::Status CheckAdapters(const ConfigModel& m, ConfigUse use, const ConfigPlac
                   "[model] base, base_digest, lora_targets and lora_alpha are for adapters; set "
                   "lora_rank too");
   }
-  const std::vector<std::string> known = AdapterTargets(m.kind);
+  const std::vector<std::string> known = AdapterTargets(m);
   for (const std::string& target : SplitNames(m.lora_targets)) {
     if (absl::c_linear_search(known, target)) continue;
     return Broken(places, {{"model", "lora_targets"}},

@@ -54,12 +54,12 @@ struct BlockParts {
   uint64_t others = 0;  // norms and biases
 };
 
-BlockParts PartsOfBlock(const v1::ModelSpec& model) {
+BlockParts PartsOfBlock(const v1::ModelSpec& model, uint32_t layer) {
   const uint64_t width = model.width();
   if (model.kind() == "llama") {
     BlockParts parts;
-    for (BlockTensor& tensor : BlockTensors(
-             DecoderShapeOf(model), {width, model.heads(), model.kv_heads(), model.hidden()})) {
+    const BlockSize size{width, model.heads(), model.kv_heads(), model.hidden()};
+    for (BlockTensor& tensor : BlockTensors(DecoderShapeOf(model), size, layer)) {
       if (tensor.shape.size() == 1) {
         parts.others += tensor.shape[0];
         continue;
@@ -77,6 +77,19 @@ BlockParts PartsOfBlock(const v1::ModelSpec& model) {
            {"c_fc", {hidden, width}},
            {"c_proj", {width, hidden}}},
           biased ? 4 * width + 5 * width + hidden : 2 * width};
+}
+
+// Returns how many parameters of one block are trained.
+uint64_t TrainedOfBlock(const v1::ModelSpec& model, const BlockParts& block) {
+  uint64_t trained = model.lora_rank() != 0 ? 0 : block.others;
+  for (const BlockTensor& matrix : block.matrices) {
+    if (model.lora_rank() == 0) {
+      trained += matrix.shape[0] * matrix.shape[1];
+    } else if (absl::c_linear_search(model.lora_targets(), matrix.name)) {
+      trained += model.lora_rank() * (matrix.shape[0] + matrix.shape[1]);
+    }
+  }
+  return trained;
 }
 
 void SetForeignSpec(const ConfigModel& model, v1::ModelSpec* spec) {
@@ -180,31 +193,31 @@ DecoderShape DecoderOf(const ConfigModel& model) {
   return shape;
 }
 
-std::vector<std::string> AdapterTargets(const std::string& kind) {
-  if (kind == "llama") {
-    return {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+std::vector<std::string> AdapterTargets(const ConfigModel& model) {
+  if (model.kind != "llama") return {"c_attn", "c_proj", "c_fc"};
+  std::vector<std::string> targets = {"q_proj", "k_proj", "v_proj", "o_proj"};
+  const DecoderFamily* const family = FindDecoderFamily(model.decoder.family);
+  const bool own_names = family != nullptr && !family->experts.module.empty();
+  for (const absl::string_view name :
+       {own_names ? family->experts.gate : "gate_proj", own_names ? family->experts.up : "up_proj",
+        own_names ? family->experts.down : "down_proj"}) {
+    targets.emplace_back(name);
   }
-  return {"c_attn", "c_proj", "c_fc"};
+  return targets;
 }
 
 uint64_t TrainedParameters(const v1::ModelSpec& model) {
   if (model.kind() == kStubKind) return model.parameters();
-  const BlockParts block = PartsOfBlock(model);
-  uint64_t a_block = 0;
-  if (model.lora_rank() != 0) {
-    for (const BlockTensor& matrix : block.matrices) {
-      if (!absl::c_linear_search(model.lora_targets(), matrix.name)) continue;
-      a_block += model.lora_rank() * (matrix.shape[0] + matrix.shape[1]);
-    }
-    return model.layers() * a_block;
+  uint64_t blocks = 0;
+  for (uint32_t layer = 0; layer < model.layers(); ++layer) {
+    blocks += TrainedOfBlock(model, PartsOfBlock(model, layer));
   }
-  a_block = block.others;
-  for (const BlockTensor& matrix : block.matrices) a_block += matrix.shape[0] * matrix.shape[1];
+  if (model.lora_rank() != 0) return blocks;
   const uint64_t width = model.width();
   const uint64_t embeddings = uint64_t{model.vocabulary()} * width * (model.untied() ? 2 : 1);
   const uint64_t positions = model.kind() == "llama" ? 0 : model.context() * width;
   const uint64_t last_norm = model.kind() == "gpt2" ? 2 * width : width;
-  return embeddings + positions + model.layers() * a_block + last_norm;
+  return embeddings + positions + blocks + last_norm;
 }
 
 double DefaultOutsized(const Config& config) {

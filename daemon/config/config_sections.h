@@ -240,8 +240,8 @@ absl::StatusOr<std::string> DigestOfFile(const std::string& path);
 
 std::vector<std::string> SplitNames(const std::string& names);  // splits "a, b" into {"a", "b"}
 
-// Returns the modules of a kind that may have adapters, named as in lora_targets.
-std::vector<std::string> AdapterTargets(const std::string& kind);
+// Returns the modules of a model that may have adapters, named as in lora_targets.
+std::vector<std::string> AdapterTargets(const ConfigModel& model);
 
 uint64_t TrainedParameters(const v1::ModelSpec& model);  // the model must be valid
 

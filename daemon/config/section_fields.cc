@@ -318,6 +318,25 @@ std::vector<ConfigField> DecoderFields(DecoderShape& shape) {
        "bound of gemma2's attention scores; 0: none", match},
       {"logit_cap", RealNumber{&shape.logit_cap, 0, kLargestFactor}, kYes,
        "bound of gemma2's logits; 0: none", match},
+      {"experts", WholeNumber{&shape.experts.count, 0, 1024}, kYes,
+       "experts a layer, with the families mixtral, qwen3_moe and olmoe; 0: the model is dense",
+       "Set it, with experts_per_token, to train a mixture of experts. See models.md."},
+      {"experts_per_token", WholeNumber{&shape.experts.per_token, 0, 1024}, kYes,
+       "experts that compute each token, at most `experts`",
+       "Raise it for a better model at the cost of speed."},
+      {"expert_hidden", WholeNumber{&shape.experts.hidden, 0, 1u << 20}, kYes,
+       "width of one of qwen3_moe's experts; 0: `hidden`, the width of its dense layers", match},
+      {"expert_pattern", Text{&shape.experts.pattern, TextForm::kNames, true}, kYes,
+       "a letter a layer of qwen3_moe, over and over: e has experts, d is dense; empty: all e",
+       match},
+      {"experts_normalised", Flag{&shape.experts.normalised}, kYes,
+       "whether the weights of a token's experts are scaled to sum 1; mixtral's always are", match},
+      {"router_loss", RealNumber{&shape.experts.router_loss, 0, kLargestFactor}, kYes,
+       "share of the loss of training that rises as experts are chosen unevenly; 0: none",
+       "Set it, to 0.01 for example, where the model begins with random values: a few experts may "
+       "otherwise get all tokens."},
+      {"qkv_clip", RealNumber{&shape.qkv_clip, 0, kLargestFactor}, kYes,
+       "bound of olmoe's queries, keys and values; 0: none", match},
   };
 }
 

@@ -144,13 +144,15 @@ v1::Manifest GptManifest(const v1::ModelSpec& model) {
 
 v1::Manifest LlamaManifest(const v1::ModelSpec& model) {
   const uint64_t width = model.width();
-  const std::vector<BlockTensor> block =
-      BlockTensors(DecoderShapeOf(model), {width, model.heads(), model.kv_heads(), model.hidden()});
+  const DecoderShape shape = DecoderShapeOf(model);
+  const BlockSize size{width, model.heads(), model.kv_heads(), model.hidden()};
   v1::Manifest manifest;
   Append(manifest, "model.embed_tokens.weight", {model.vocabulary(), width});
   for (uint32_t layer = 0; layer < model.layers(); ++layer) {
     const std::string prefix = absl::StrCat("model.layers.", layer, ".");
-    for (const BlockTensor& tensor : block) Append(manifest, prefix + tensor.name, tensor.shape);
+    for (const BlockTensor& tensor : BlockTensors(shape, size, layer)) {
+      Append(manifest, prefix + tensor.name, tensor.shape);
+    }
   }
   Append(manifest, "model.norm.weight", {width});
   if (model.untied()) Append(manifest, "lm_head.weight", {model.vocabulary(), width});

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/decoder.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/manifest.h"
+#include "worker/hub/expert_layout.h"
 #include "worker/hub/json_text.h"
 
 namespace atolld {
@@ -61,6 +60,13 @@ std::vector<Architecture> MakeArchitectures() {
        10000, true, 4096, gemma},
       {"gemma3_text", "gemma3", "Gemma3ForCausalLM", 26, 8, 4, 256, 2304, 9216, 131072, 262208,
        1e-6, 1000000, true, 4096, with({"rope_local_base_freq", "sliding_window_pattern"}, gemma)},
+      {"mixtral", "mixtral", "MixtralForCausalLM", 32, 32, 8, 0, 4096, 14336, 131072, 32000, 1e-5,
+       1000000, false, kNoWindow, with({"sliding_window"}, {})},
+      {"qwen3_moe", "qwen3_moe", "Qwen3MoeForCausalLM", 24, 32, 4, 0, 2048, 6144, 32768, 151936,
+       1e-6, 10000, false, 4096,
+       with({"use_sliding_window", "sliding_window", "max_window_layers"}, {})},
+      {"olmoe", "olmoe", "OlmoeForCausalLM", 16, 16, 0, 0, 2048, 2048, 4096, 50304, 1e-5, 10000,
+       false, kNoWindow, with({}, {})},
   };
 }
 
@@ -149,13 +155,16 @@ bool Has(const char* const (&names)[kCount], const std::string& name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-absl::Status CheckKeys(const Json& config, const Architecture& architecture) {
+absl::Status CheckKeys(const Json& config, const Architecture& architecture,
+                       const DecoderFamily& family) {
+  std::vector<std::string> more = ExpertKeys(family);
+  more.insert(more.end(), architecture.more.begin(), architecture.more.end());
   for (const auto& [key, value] : config.items()) {
     if (value.is_null() || Has(kRead, key) || Has(kPassedOver, key) || key[0] == '_' ||
         absl::EndsWith(key, "_token_id")) {
       continue;
     }
-    if (std::count(architecture.more.begin(), architecture.more.end(), key) > 0) continue;
+    if (std::count(more.begin(), more.end(), key) > 0) continue;
     return RefuseKey(key, value.dump(),
                      absl::StrCat("a model of model_type ", architecture.model_type,
                                   ", which has no such key; take it out of config.json if it "
@@ -197,7 +206,7 @@ absl::Status CheckActivation(const Json& config, const DecoderFamily& family) {
 
 absl::Status CheckIsOurs(const Json& config, const Architecture& architecture,
                          const DecoderFamily& family) {
-  RETURN_IF_ERROR(CheckKeys(config, architecture));
+  RETURN_IF_ERROR(CheckKeys(config, architecture, family));
   for (const char* key :
        {"mlp_bias", "rope_interleaved", "use_bidirectional_attention", "use_mrope"}) {
     RETURN_IF_ERROR(MustBe(config, key, false, false));
@@ -367,12 +376,15 @@ absl::StatusOr<std::vector<bool>> UsualWindows(const Json& config, const Decoder
                                                uint32_t layers,
                                                const std::vector<bool>& positions) {
   constexpr uint32_t kGemma2Every = 2, kGemma3Every = 6, kQwenFirst = 28;
-  std::vector<bool> local(layers, shape.family == "mistral");
+  // Qwen3-MoE has max_window_layers in some files, and transformers does not read it.
+  const bool all = !FindDecoderFamily(shape.family)->mixed;
+  std::vector<bool> local(layers, all);
   uint32_t every = kGemma2Every, first = kQwenFirst;
   if (shape.family == "gemma3") {
     RETURN_IF_ERROR(ReadCount(config, "sliding_window_pattern", kGemma3Every, &every));
   }
   RETURN_IF_ERROR(ReadCount(config, "max_window_layers", kQwenFirst, &first));
+  if (all) return local;
   for (uint32_t i = 0; i < layers; ++i) {
     if (absl::StartsWith(shape.family, "gemma")) local[i] = every == 0 || (i + 1) % every != 0;
     if (absl::StartsWith(shape.family, "qwen")) local[i] = i >= first;
@@ -397,17 +409,6 @@ absl::StatusOr<std::vector<bool>> ReadPositions(const Json& config, uint32_t lay
     }
   }
   return positions;
-}
-
-// The shortest pattern that makes these letters, as they come again and again.
-std::string ShortestPattern(const std::string& letters) {
-  for (size_t length = 1; length < letters.size(); ++length) {
-    bool good = true;
-    for (size_t i = length; i < letters.size(); ++i)
-      good = good && letters[i] == letters[i % length];
-    if (good) return letters.substr(0, length);
-  }
-  return letters;
 }
 
 // Reads the window, and which layers see only the window.
@@ -506,26 +507,6 @@ absl::Status ReadSizes(const Json& config, const Architecture& usual, v1::ModelS
 
 }  // namespace
 
-absl::Status RefuseKey(absl::string_view key, absl::string_view found, absl::string_view known) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(key, " is ", absl::CEscape(found), "; what is read is ", known));
-}
-
-absl::Status ReadCount(const Json& config, const std::string& key, uint64_t usual, uint32_t* out) {
-  ASSIGN_OR_RETURN(const uint64_t value, CountIn(config, key, usual));
-  if (value > std::numeric_limits<uint32_t>::max()) {
-    return RefuseKey(key, absl::StrCat(value), "below 2^32");
-  }
-  *out = static_cast<uint32_t>(value);
-  return absl::OkStatus();
-}
-
-absl::Status MustBe(const Json& config, const std::string& key, bool expected, bool usual) {
-  ASSIGN_OR_RETURN(const bool value, FlagIn(config, key, usual));
-  if (value == expected) return absl::OkStatus();
-  return RefuseKey(key, value ? "true" : "false", expected ? "true" : "false");
-}
-
 std::vector<std::string> DecoderModelTypes() {
   std::vector<std::string> types;
   for (const Architecture& one : Architectures()) types.emplace_back(one.model_type);
@@ -549,6 +530,7 @@ absl::StatusOr<v1::ModelSpec> ParseDecoderConfig(const Json& config) {
   ASSIGN_OR_RETURN(shape.attention_bias, FlagIn(config, "attention_bias", false));
   RETURN_IF_ERROR(ReadLayers(config, architecture, model.layers(), &shape));
   RETURN_IF_ERROR(ReadGemma(config, family, &shape));
+  RETURN_IF_ERROR(ReadExperts(config, family, model.layers(), model.hidden(), &shape));
   ASSIGN_OR_RETURN(const double epsilon, NumberIn(config, "rms_norm_eps", architecture.epsilon));
   model.set_norm_epsilon(epsilon);
   ASSIGN_OR_RETURN(const bool tied, FlagIn(config, "tie_word_embeddings", architecture.tied));
@@ -575,8 +557,13 @@ Out FormatRope(const DecoderShape& shape) {
 
 void AddLayers(const v1::ModelSpec& model, const DecoderShape& shape, Out* config) {
   const Out window = shape.window != 0 ? Out(shape.window) : Out(nullptr);
-  if (shape.family == "mistral") (*config)["sliding_window"] = window;
-  if (!FindDecoderFamily(shape.family)->mixed) return;
+  const DecoderFamily& family = *FindDecoderFamily(shape.family);
+  if (!family.mixed && family.letters != "g") (*config)["sliding_window"] = window;
+  if (shape.family == "qwen3_moe") {
+    (*config)["use_sliding_window"] = shape.window != 0;
+    (*config)["max_window_layers"] = 0;  // of the layers that have none, in transformers 4
+  }
+  if (!family.mixed) return;
   Out types = Out::array(), positions = Out::array();
   uint32_t first = model.layers();
   for (uint32_t layer = 0; layer < model.layers(); ++layer) {
@@ -632,6 +619,7 @@ Out FormatDecoderConfig(const v1::ModelSpec& model) {
   if (shape.family != "llama") config["pad_token_id"] = nullptr;  // some have one that we may lack
   AddLayers(model, shape, &config);
   if (family.gemma) AddGemma(shape, head, &config);
+  AddExperts(shape, model.layers(), model.hidden(), &config);
   return config;
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "atoll/v1/run.pb.h"
 
 namespace atolld {
@@ -25,17 +24,5 @@ absl::StatusOr<v1::ModelSpec> ParseDecoderConfig(const nlohmann::json& config);
 // Returns the keys of config.json that are specific to a model of kind "llama", except for those of
 // its vocabulary and of tied embeddings. transformers 4 and 5 can read them.
 nlohmann::ordered_json FormatDecoderConfig(const v1::ModelSpec& model);
-
-// Returns the INVALID_ARGUMENT error "KEY is FOUND; what is read is KNOWN".
-absl::Status RefuseKey(absl::string_view key, absl::string_view found, absl::string_view known);
-
-// Sets `out` to the count under `key`, or to `usual` if it is missing or null. Fails with
-// INVALID_ARGUMENT if it is not below 2^32.
-absl::Status ReadCount(const nlohmann::json& config, const std::string& key, uint64_t usual,
-                       uint32_t* out);
-
-// Checks a key that changes what is computed unless it has our value.
-absl::Status MustBe(const nlohmann::json& config, const std::string& key, bool expected,
-                    bool usual);
 
 }  // namespace atolld

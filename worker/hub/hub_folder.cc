@@ -19,6 +19,7 @@
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
+#include "worker/hub/expert_layout.h"
 #include "worker/hub/hub_config.h"
 #include "worker/hub/json_text.h"
 #include "worker/hub/output_folder.h"
@@ -180,12 +181,13 @@ std::string NameThere(const std::string& name, const Shards& shards) {
 }
 
 absl::Status ReadTensor(const Shards& shards, const std::string& folder, const std::string& name,
-                        const std::vector<uint64_t>& shape, absl::Span<float> out) {
+                        const std::vector<uint64_t>& shape, absl::Span<float> out,
+                        uint64_t first = 0) {
   const auto place = shards.places.find(name);
   if (place == shards.places.end()) {
     return absl::InvalidArgumentError(absl::StrCat(folder, ": tensor ", name, " is missing"));
   }
-  return place->second.file->Read(place->second.stored_name, shape, out);
+  return place->second.file->Read(place->second.stored_name, shape, out, first);
 }
 
 constexpr char kHead[] = "lm_head.weight";
@@ -201,6 +203,18 @@ std::string PlaceOf(const v1::ModelSpec& model, const std::string& name, const S
   const bool missing = shards.places.count(there) == 0;
   return missing && !model.untied() && IsEmbedding(name) && shards.places.count(kHead) > 0 ? kHead
                                                                                            : there;
+}
+
+// Returns where a tensor of `model` is stored: by itself, or in one that the experts of its layer
+// share.
+TensorPlace StoredPlaceOf(const v1::ModelSpec& model, const v1::Tensor& tensor,
+                          const Shards& shards) {
+  const TensorPlace own{PlaceOf(model, tensor.name(), shards), HubShape(model, tensor)};
+  if (model.kind() != "llama" || shards.places.count(own.name) > 0) return own;
+  absl::optional<TensorPlace> fused = FusedPlaceOf(DecoderShapeOf(model), tensor.name(), own.shape);
+  if (!fused.has_value()) return own;
+  fused->name = NameThere(fused->name, shards);
+  return shards.places.count(fused->name) > 0 ? *fused : own;
 }
 
 // A head that is stored besides the embedding to which it is tied must equal it.
@@ -231,18 +245,17 @@ absl::Status ReadTensors(const Shards& shards, const std::string& folder, HubMod
                          std::set<std::string>* read) {
   std::vector<float> stored;
   for (const v1::Tensor& tensor : model->manifest.tensors()) {
-    const std::string name = PlaceOf(model->spec, tensor.name(), shards);
-    read->insert(name);
+    const TensorPlace place = StoredPlaceOf(model->spec, tensor, shards);
+    read->insert(place.name);
     const absl::Span<float> out =
         absl::MakeSpan(model->parameters).subspan(tensor.offset(), TensorElements(tensor));
-    const std::vector<uint64_t> shape = HubShape(model->spec, tensor);
     if (!IsTransposed(model->spec, tensor.name())) {
-      RETURN_IF_ERROR(ReadTensor(shards, folder, name, shape, out));
+      RETURN_IF_ERROR(ReadTensor(shards, folder, place.name, place.shape, out, place.first));
       continue;
     }
     stored.resize(out.size());
-    RETURN_IF_ERROR(ReadTensor(shards, folder, name, shape, absl::MakeSpan(stored)));
-    Transpose(stored, shape[0], shape[1], out);
+    RETURN_IF_ERROR(ReadTensor(shards, folder, place.name, place.shape, absl::MakeSpan(stored)));
+    Transpose(stored, place.shape[0], place.shape[1], out);
   }
   for (const ZeroBias& bias : ZeroBiases(model->spec, model->manifest)) {
     const std::string name = NameThere(bias.name, shards);

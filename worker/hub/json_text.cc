@@ -1,10 +1,12 @@
 #include "worker/hub/json_text.h"
 
+#include <limits>
 #include <set>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -76,6 +78,28 @@ absl::StatusOr<std::string> TextIn(const nlohmann::json& object, const std::stri
   if (value == nullptr) return usual;
   if (!value->is_string()) return Wrong(key, "a string");
   return value->get<std::string>();
+}
+
+absl::Status RefuseKey(absl::string_view key, absl::string_view found, absl::string_view known) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, " is ", absl::CEscape(found), "; what is read is ", known));
+}
+
+absl::Status ReadCount(const nlohmann::json& object, const std::string& key, uint64_t usual,
+                       uint32_t* out) {
+  ASSIGN_OR_RETURN(const uint64_t value, CountIn(object, key, usual));
+  if (value > std::numeric_limits<uint32_t>::max()) {
+    return RefuseKey(key, absl::StrCat(value), "below 2^32");
+  }
+  *out = static_cast<uint32_t>(value);
+  return absl::OkStatus();
+}
+
+absl::Status MustBe(const nlohmann::json& object, const std::string& key, bool expected,
+                    bool usual) {
+  ASSIGN_OR_RETURN(const bool value, FlagIn(object, key, usual));
+  if (value == expected) return absl::OkStatus();
+  return RefuseKey(key, value ? "true" : "false", expected ? "true" : "false");
 }
 
 }  // namespace atolld

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -22,5 +23,17 @@ absl::StatusOr<double> NumberIn(const nlohmann::json& object, const std::string&
 absl::StatusOr<bool> FlagIn(const nlohmann::json& object, const std::string& key, bool usual);
 absl::StatusOr<std::string> TextIn(const nlohmann::json& object, const std::string& key,
                                    const std::string& usual);
+
+// Returns the INVALID_ARGUMENT error "KEY is FOUND; what is read is KNOWN".
+absl::Status RefuseKey(absl::string_view key, absl::string_view found, absl::string_view known);
+
+// Sets `out` to the count under `key`, or to `usual` if it is missing or null. Fails with
+// INVALID_ARGUMENT if it is not below 2^32.
+absl::Status ReadCount(const nlohmann::json& object, const std::string& key, uint64_t usual,
+                       uint32_t* out);
+
+// Checks a key that changes what is computed unless it has our value.
+absl::Status MustBe(const nlohmann::json& object, const std::string& key, bool expected,
+                    bool usual);
 
 }  // namespace atolld

@@ -209,7 +209,7 @@ std::string PlainTensorName(absl::string_view stored) {
 }
 
 absl::Status SafetensorsFile::Read(const std::string& name, const std::vector<uint64_t>& shape,
-                                   absl::Span<float> out) const {
+                                   absl::Span<float> out, uint64_t first) const {
   const auto found = header_.tensors.find(name);
   if (found == header_.tensors.end()) {
     return absl::InvalidArgumentError(absl::StrCat(path_, " has no tensor ", name));
@@ -222,7 +222,8 @@ absl::Status SafetensorsFile::Read(const std::string& name, const std::vector<ui
         absl::StrCat(path_, ": tensor ", name, " has shape [", absl::StrJoin(tensor.shape, ", "),
                      "]; the model's has [", absl::StrJoin(shape, ", "), "]"));
   }
-  ToFloats(*type, bytes(tensor), out);
+  const uint64_t width = DTypeBytes(*type);
+  ToFloats(*type, bytes(tensor).subspan(first * width, out.size() * width), out);
   return absl::OkStatus();
 }
 

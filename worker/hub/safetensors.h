@@ -70,10 +70,11 @@ class SafetensorsFile {
     return bytes().subspan(header_.data_begin + tensor.begin, tensor.end - tensor.begin);
   }
 
-  // Reads the values of tensors().at(name). Fails with INVALID_ARGUMENT if the tensor does not
-  // exist, its shape differs from `shape`, or its dtype is not supported.
+  // Reads out.size() values of tensors().at(name), from value number `first` on. Fails with
+  // INVALID_ARGUMENT if the tensor does not exist, its shape differs from `shape`, or its dtype is
+  // not supported.
   absl::Status Read(const std::string& name, const std::vector<uint64_t>& shape,
-                    absl::Span<float> out) const;
+                    absl::Span<float> out, uint64_t first = 0) const;
 
  private:
   SafetensorsFile(std::string path, MappedFile file)

@@ -16,28 +16,12 @@
 #include "worker/base/manifest.h"
 #include "worker/hub/safetensors.h"
 #include "worker/kernels/fused.h"
+#include "worker/model/experts.h"
 #include "worker/model/layers.h"
 #include "worker/model/torch_edge.h"
 
 namespace atolld {
 namespace {
-
-// Weight and bias of a norm or a matrix; undefined if the kind has no biases.
-struct Linear {
-  at::Tensor weight, bias;
-
-  at::Tensor operator()(const at::Tensor& x) const {
-    if (UsesKernels(x)) return FusedLinear(x, weight, bias);
-    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
-  }
-};
-
-// Returns `in` plus linear(x), in one pass if there is no dropout.
-at::Tensor AddTo(const at::Tensor& in, const Linear& linear, const at::Tensor& x, double dropout,
-                 const at::Generator& generator) {
-  if (dropout <= 0 && UsesKernels(x)) return FusedLinear(x, linear.weight, linear.bias, in);
-  return in + Drop(linear(x), dropout, generator);
-}
 
 // Returns rows of token embeddings, plus those of positions if they are defined; [batch tokens,
 // width].
@@ -183,8 +167,14 @@ struct Rotation {
   }
 };
 
+// Returns `x` with its values clipped to +-bound; `x` itself if the bound is 0.
+at::Tensor Clip(const at::Tensor& x, double bound) {
+  return bound == 0 ? x : at::clamp(x, -bound, bound);
+}
+
 // Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, a gated feed-forward
-// part. Its DecoderShape and DecoderFamily describe what a relative has besides.
+// part or a mixture of them. Its DecoderShape and DecoderFamily describe what a relative has
+// besides.
 //
 // Rotations pair value i of a head with value i + half, as Hugging Face's weights are laid out.
 class Llama final : public Model {
@@ -196,17 +186,22 @@ class Llama final : public Model {
                                 const at::Generator& generator) const override;
   at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                     double dropout) const override;
+  at::Tensor Loss(const ModelParameters& parameters, const at::Tensor& tokens,
+                  const at::Tensor& targets, double dropout) const override;
 
  private:
   struct Block;
 
-  Block Take(ModelParameters::const_iterator& next) const;
+  Block Take(uint32_t layer, ModelParameters::const_iterator& next) const;
+  at::Tensor Forward(const ModelParameters& parameters, const at::Tensor& tokens, double dropout,
+                     at::Tensor* sums) const;
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor HeadNorm(const at::Tensor& x, const at::Tensor& weight) const;
   Rotation RotationOf(int64_t tokens, const at::Tensor& like, char letter) const;
   Rotation MakeRotation(int64_t tokens, const at::Tensor& like, char letter) const;
   at::Tensor RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
-                      const Rotation& rotation, const AttentionRule& rule, double dropout) const;
+                      const Rotation& rotation, const AttentionRule& rule, double dropout,
+                      at::Tensor* sums) const;
   at::Tensor Attend(const Block& block, const at::Tensor& x, int64_t batch,
                     const Rotation& rotation, const AttentionRule& rule, double dropout) const;
   at::Tensor FusedAttend(const Block& block, const at::Tensor& x, int64_t batch,
@@ -220,10 +215,12 @@ class Llama final : public Model {
   mutable std::map<char, Rotation> rotations_;  // the last ones, by the layer's letter
 };
 
-// One block; norms that the family lacks are undefined.
+// One block; norms that the family lacks are undefined. A layer has either `dense` or `mixture`.
 struct Llama::Block {
   at::Tensor before_attention, q_norm, k_norm, after_attention, before_mlp, after_mlp;
-  Linear q, k, v, attention_out, gate, up, down;
+  Linear q, k, v, attention_out;
+  GatedNetwork dense;
+  ExpertMixture mixture;
 };
 
 Llama::Llama(const v1::ModelSpec& model, v1::Manifest manifest, bool checkpointing)
@@ -247,12 +244,19 @@ std::unique_ptr<Model> Llama::CopyTo(const at::Device&, const at::Generator& gen
 }
 
 // Takes the tensors in the manifest's order, which BlockTensors defines.
-Llama::Block Llama::Take(ModelParameters::const_iterator& next) const {
+Llama::Block Llama::Take(uint32_t layer, ModelParameters::const_iterator& next) const {
   using Norms = DecoderFamily::Norms;
   const auto linear = [&next](bool biased) {
     Linear taken;
     taken.weight = *next++;
     if (biased) taken.bias = *next++;
+    return taken;
+  };
+  const auto network = [&linear] {
+    GatedNetwork taken;
+    taken.gate = linear(false);
+    taken.up = linear(false);
+    taken.down = linear(false);
     return taken;
   };
   const bool biased = shape_.attention_bias || family_.query_bias;
@@ -269,9 +273,12 @@ Llama::Block Llama::Take(ModelParameters::const_iterator& next) const {
   // What Hugging Face calls Llama's post_attention_layernorm comes before the feed-forward part.
   if (family_.norms != Norms::kBefore) block.after_attention = *next++;
   if (family_.norms != Norms::kAfter) block.before_mlp = *next++;
-  block.gate = linear(false);
-  block.up = linear(false);
-  block.down = linear(false);
+  if (HasExperts(shape_, layer)) {
+    block.mixture.router = linear(false);
+    for (uint32_t i = 0; i < shape_.experts.count; ++i) block.mixture.experts.push_back(network());
+  } else {
+    block.dense = network();
+  }
   if (family_.norms != Norms::kBefore) block.after_mlp = *next++;
   return block;
 }
@@ -334,11 +341,12 @@ at::Tensor Llama::FusedAttend(const Block& block, const at::Tensor& x, int64_t b
     const at::Tensor one = linear(x);
     const at::Tensor normed =
         whole ? Norm(one, norm) : Norm(one.view({-1, head_}), norm).view(one.sizes());
-    return rotation.Flat(normed, count);
+    return rotation.Flat(Clip(normed, shape_.qkv_clip), count);
   };
   const double scale = rule.scale > 0 ? rule.scale : 1 / std::sqrt(static_cast<double>(head_));
   return FusedAttention(turned(block.q, block.q_norm, heads), turned(block.k, block.k_norm, groups),
-                        block.v(x), {batch, heads, groups, head_, rule.window, scale});
+                        Clip(block.v(x), shape_.qkv_clip),
+                        {batch, heads, groups, head_, rule.window, scale});
 }
 
 // Returns the heads' results side by side.
@@ -356,7 +364,9 @@ at::Tensor Llama::Attend(const Block& block, const at::Tensor& x, int64_t batch,
   };
   const auto turned = [&](const Linear& linear, const at::Tensor& norm, int64_t count) {
     const at::Tensor one = linear(x);
-    return rotation(whole ? split(HeadNorm(one, norm), count) : HeadNorm(split(one, count), norm));
+    const at::Tensor normed =
+        whole ? split(HeadNorm(one, norm), count) : HeadNorm(split(one, count), norm);
+    return rotation(Clip(normed, shape_.qkv_clip));
   };
   // Every key and value serves heads / groups queries that follow each other.
   const auto share = [&](const at::Tensor& t) {
@@ -367,13 +377,13 @@ at::Tensor Llama::Attend(const Block& block, const at::Tensor& x, int64_t batch,
   };
   const at::Tensor y = CausalAttention(
       turned(block.q, block.q_norm, heads), share(turned(block.k, block.k_norm, groups)),
-      share(split(block.v(x), groups)), dropout, generator(), rule);
+      share(split(Clip(block.v(x), shape_.qkv_clip), groups)), dropout, generator(), rule);
   return y.transpose(1, 2).reshape({batch * tokens, heads * head_});
 }
 
 at::Tensor Llama::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
-                           const Rotation& rotation, const AttentionRule& rule,
-                           double dropout) const {
+                           const Rotation& rotation, const AttentionRule& rule, double dropout,
+                           at::Tensor* sums) const {
   const auto add = [&](const at::Tensor& to, const Linear& linear, const at::Tensor& of,
                        const at::Tensor& norm) {
     if (!norm.defined()) return AddTo(to, linear, of, dropout, generator());
@@ -383,37 +393,66 @@ at::Tensor Llama::RunBlock(const Block& block, const at::Tensor& in, int64_t bat
       Attend(block, Norm(in, block.before_attention), batch, rotation, rule, dropout);
   const at::Tensor x = add(in, block.attention_out, attended, block.after_attention);
   const at::Tensor normed = Norm(x, block.before_mlp);
-  const at::Tensor gate = block.gate(normed), up = block.up(normed);
-  const at::Tensor hidden =
-      UsesKernels(gate)
-          ? FusedGate(family_.gemma ? Activation::kGeluTanh : Activation::kSilu, gate, up)
-          : (family_.gemma ? at::gelu(gate, "tanh") : at::silu(gate)) * up;
-  return add(x, block.down, hidden, block.after_mlp);
+  if (!block.mixture.experts.empty()) {
+    const MixtureRule mixing{shape_.experts.per_token,
+                             family_.normalised || shape_.experts.normalised};
+    return x + Drop(Mix(block.mixture, mixing, normed, sums), dropout, generator());
+  }
+  const Activation activation = family_.gemma ? Activation::kGeluTanh : Activation::kSilu;
+  return add(x, block.dense.down, block.dense.Hidden(activation, normed), block.after_mlp);
 }
 
 at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                          double dropout) const {
+  at::Tensor none;
+  return Forward(parameters, tokens, dropout, &none);
+}
+
+// Evaluation, which records no gradients, has no router's loss.
+at::Tensor Llama::Loss(const ModelParameters& parameters, const at::Tensor& tokens,
+                       const at::Tensor& targets, double dropout) const {
+  if (shape_.experts.router_loss == 0 || !at::GradMode::is_enabled()) {
+    return Model::Loss(parameters, tokens, targets, dropout);
+  }
+  at::Tensor sums = MakeRouterSums(shape_.experts.count, tokens.device());
+  const at::Tensor logits = Forward(parameters, tokens, dropout, &sums);
+  int64_t choices = 0;  // by all routers together
+  for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
+    if (HasExperts(shape_, layer)) choices += tokens.numel();
+  }
+  return CrossEntropy(logits, targets) + shape_.experts.router_loss * BalanceLoss(sums, choices);
+}
+
+// Returns the logits. If `sums` is defined, the routers add to it.
+at::Tensor Llama::Forward(const ModelParameters& parameters, const at::Tensor& tokens,
+                          double dropout, at::Tensor* sums) const {
   const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
   auto next = parameters.begin();
   const at::Tensor& embedding = *next++;
   at::Tensor x = Embed(embedding, tokens);
   if (family_.gemma) x = x * std::sqrt(static_cast<double>(width));
-  x = Drop(x, dropout, generator());
+  const int64_t summed = sums->defined() ? sums->numel() : 0;
+  x = JoinSums({Drop(x, dropout, generator()), *sums});
   AttentionRule rule;
   if (shape_.query_scalar != 0)
     rule.scale = 1 / std::sqrt(static_cast<double>(shape_.query_scalar));
   rule.cap = shape_.attention_cap;
   for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
-    const Block block = Take(next);
+    const Block block = Take(layer, next);
     const char letter = LayerLetter(shape_, layer);
     const Rotation rotation = RotationOf(length, x, letter);
     rule.window = IsLocalLayer(letter) ? shape_.window : 0;
-    const auto run = [this, block, batch, rotation, rule, dropout](const at::Tensor& in) {
-      return RunBlock(block, in, batch, rotation, rule, dropout);
+    const auto run = [this, block, batch, rotation, rule, dropout, width,
+                      summed](const at::Tensor& in) {
+      JoinedSums parts = SplitSums(in, width, summed);
+      const at::Tensor out = RunBlock(block, parts.x, batch, rotation, rule, dropout, &parts.sums);
+      return JoinSums({out, parts.sums});
     };
     x = Run(run, x);
   }
-  const at::Tensor last = Norm(x, *next++);
+  const JoinedSums parts = SplitSums(x, width, summed);
+  *sums = parts.sums;
+  const at::Tensor last = Norm(parts.x, *next++);
   const at::Tensor logits = Linear{model_.untied() ? *next : embedding, {}}(last);
   if (shape_.logit_cap == 0) return logits;
   return at::tanh(logits / shape_.logit_cap) * shape_.logit_cap;
@@ -437,9 +476,13 @@ class Lora final : public Model {
                                 const at::Generator& generator) const override;
   at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                     double dropout) const override;
+  at::Tensor Loss(const ModelParameters& parameters, const at::Tensor& tokens,
+                  const at::Tensor& targets, double dropout) const override;
 
  private:
   Lora(v1::Manifest manifest, std::unique_ptr<Model> base, double scale);
+
+  ModelParameters Adapted(const ModelParameters& parameters) const;
 
   const std::unique_ptr<Model> base_;
   const double scale_;
@@ -515,15 +558,25 @@ std::unique_ptr<Model> Lora::CopyTo(const at::Device& device,
   return copy;
 }
 
-at::Tensor Lora::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
-                        double dropout) const {
+// Returns the base's parameters with the adapters' products added.
+ModelParameters Lora::Adapted(const ModelParameters& parameters) const {
   ModelParameters adapted = frozen_;
   for (size_t i = 0; i < adapted.size(); ++i) {
     if (adapter_of_[i] < 0) continue;
     const auto a = static_cast<size_t>(adapter_of_[i]);
     adapted[i] = at::addmm(adapted[i], parameters[a + 1], parameters[a], 1.0, scale_);
   }
-  return base_->Logits(adapted, tokens, dropout);
+  return adapted;
+}
+
+at::Tensor Lora::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
+                        double dropout) const {
+  return base_->Logits(Adapted(parameters), tokens, dropout);
+}
+
+at::Tensor Lora::Loss(const ModelParameters& parameters, const at::Tensor& tokens,
+                      const at::Tensor& targets, double dropout) const {
+  return base_->Loss(Adapted(parameters), tokens, targets, dropout);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr double kInitStd = 0.02;  // GPT-2's
 
 bool EndsInResidual(const std::string& name) {
   return absl::EndsWith(name, "c_proj.weight") || absl::EndsWith(name, "o_proj.weight") ||
-         absl::EndsWith(name, "down_proj.weight");
+         absl::EndsWith(name, "down_proj.weight") || absl::EndsWith(name, ".w2.weight");
 }
 
 using Part = std::function<at::Tensor(const at::Tensor&)>;
@@ -92,6 +92,23 @@ at::Tensor Drop(const at::Tensor& x, double dropout, const at::Generator& genera
 }
 
 bool UsesKernels(const at::Tensor& x) { return IsPlainFloat(x) && !AutocastEnabled(at::kCPU); }
+
+at::Tensor Linear::operator()(const at::Tensor& x) const {
+  if (UsesKernels(x)) return FusedLinear(x, weight, bias);
+  return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+}
+
+at::Tensor AddTo(const at::Tensor& in, const Linear& linear, const at::Tensor& x, double dropout,
+                 const at::Generator& generator) {
+  if (dropout <= 0 && UsesKernels(x)) return FusedLinear(x, linear.weight, linear.bias, in);
+  return in + Drop(linear(x), dropout, generator);
+}
+
+at::Tensor GatedNetwork::Hidden(Activation activation, const at::Tensor& x) const {
+  const at::Tensor gated = gate(x), upper = up(x);
+  if (UsesKernels(gated)) return FusedGate(activation, gated, upper);
+  return (activation == Activation::kSilu ? at::silu(gated) : at::gelu(gated, "tanh")) * upper;
+}
 
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            double dropout, const at::Generator& generator,

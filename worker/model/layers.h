@@ -1,5 +1,5 @@
-// The parts that all architectures share: initial values, dropout, causal attention and activation
-// checkpointing. May throw libtorch's exceptions.
+// The parts that all architectures share: initial values, linear layers, dropout, causal attention
+// and activation checkpointing. May throw libtorch's exceptions.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,6 +10,7 @@
 
 #include "atoll/v1/run.pb.h"
 #include "compression/base/decoder.h"
+#include "worker/kernels/row_kernels.h"
 
 namespace atolld {
 
@@ -18,8 +19,8 @@ using ModelParameters = std::vector<at::Tensor>;
 
 // Sets initial values as GPT-2 does. Matrices are drawn from N(0, 0.02), except that matrices whose
 // result is added to the residual stream (named c_proj, o_proj or down_proj) are drawn from N(0,
-// 0.02 / sqrt(2 layers)). The weights of norms are set to `norm` and biases to 0. Each value uses
-// one random number, in the manifest's order.
+// 0.02 / sqrt(2 layers)); so is w2 of an expert. The weights of norms are set to `norm` and biases
+// to 0. Each value uses one random number, in the manifest's order.
 void InitialiseLayers(const v1::Manifest& manifest, uint32_t layers,
                       const ModelParameters& parameters, uint64_t seed, double norm = 1);
 
@@ -32,6 +33,26 @@ at::Tensor Drop(const at::Tensor& x, double dropout, const at::Generator& genera
 // Returns true if the operations of worker/kernels/fused.h can be used for `x` in place of
 // libtorch's: `x` is fp32 on a CPU, and autocast to bf16 is off.
 bool UsesKernels(const at::Tensor& x);
+
+// Weight and bias of a norm or a matrix; the bias is undefined if the kind has no biases.
+struct Linear {
+  at::Tensor weight, bias;
+
+  // Returns x weight^T + bias; `x` is [rows, in].
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
+// Returns `in` plus linear(x), in one pass if there is no dropout.
+at::Tensor AddTo(const at::Tensor& in, const Linear& linear, const at::Tensor& x, double dropout,
+                 const at::Generator& generator);
+
+// A gated feed-forward network: x becomes down(activation(gate(x)) * up(x)).
+struct GatedNetwork {
+  Linear gate, up, down;
+
+  // Returns activation(gate(x)) * up(x). `activation` is kSilu or kGeluTanh.
+  at::Tensor Hidden(Activation activation, const at::Tensor& x) const;
+};
 
 // The options of an attention, which is always causal.
 struct AttentionRule {

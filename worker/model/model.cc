@@ -43,7 +43,10 @@ ModelParameters Model::BindTrainable(const at::Tensor& flat, const at::Tensor& g
 
 at::Tensor Model::Loss(const ModelParameters& parameters, const at::Tensor& tokens,
                        const at::Tensor& targets, double dropout) const {
-  const at::Tensor logits = Logits(parameters, tokens, dropout);
+  return CrossEntropy(Logits(parameters, tokens, dropout), targets);
+}
+
+at::Tensor Model::CrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
   if (UsesKernels(logits)) {
     return FusedCrossEntropy(logits, targets.reshape({-1}), kIgnoredTarget);
   }

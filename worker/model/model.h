@@ -53,7 +53,8 @@ class Model {
                             double dropout) const = 0;
 
   // Returns the mean cross-entropy in nats over batch x tokens. `targets` has the shape of
-  // `tokens`. Targets equal to kIgnoredTarget do not count; at least one must count.
+  // `tokens`. Targets equal to kIgnoredTarget do not count; at least one must count. While
+  // gradients are recorded, the losses of routers are added if the spec asks for them.
   virtual at::Tensor Loss(const ModelParameters& parameters, const at::Tensor& tokens,
                           const at::Tensor& targets, double dropout) const;
 
@@ -62,6 +63,9 @@ class Model {
   // backward pass.
   explicit Model(v1::Manifest manifest, bool checkpointing = false)
       : manifest_(std::move(manifest)), checkpointing_(checkpointing) {}
+
+  // Returns the mean cross-entropy of logits [rows, vocabulary], as Loss does.
+  static at::Tensor CrossEntropy(const at::Tensor& logits, const at::Tensor& targets);
 
   const at::Generator& generator() const { return generator_; }
   void DrawFrom(const at::Generator& generator) { generator_ = generator; }

@@ -117,6 +117,9 @@ std::string ShapeDifferences(v1::ModelSpec parent, v1::ModelSpec wanted) {
     tensors.family = all.family;
     tensors.head_width = all.head_width;
     tensors.attention_bias = all.attention_bias;
+    tensors.experts.count = all.experts.count;
+    tensors.experts.hidden = all.experts.hidden;
+    tensors.experts.pattern = all.experts.pattern;
     SetDecoderShape(tensors, model);
     model->clear_lora_alpha();
     model->clear_base_bits();

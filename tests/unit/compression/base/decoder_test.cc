@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace atolld {
 namespace {
@@ -15,6 +16,11 @@ DecoderShape Of(const std::string& family, const std::function<void(DecoderShape
   DecoderShape shape;
   shape.family = family;
   if (family == "gemma3") shape.local_rope_theta = 10000;
+  const DecoderFamily* const known = FindDecoderFamily(family);
+  if (known != nullptr && !known->experts.module.empty()) {
+    shape.experts.count = 4;
+    shape.experts.per_token = 2;
+  }
   change(shape);
   return shape;
 }
@@ -58,6 +64,24 @@ TEST(Decoder, WhatNoModelOfAFamilyHasIsNamed) {
       {"gemma3", [](DecoderShape& s) { s.local_rope_theta = 0; }, "local_rope_theta is 0"},
       {"gemma3", [](DecoderShape& s) { s.logit_cap = 30; }, "logit_cap is not for family 'gemma3'"},
       {"gemma2", [](DecoderShape& s) { s.attention_cap = -1; }, "attention_cap is -1"},
+      {"mistral", [](DecoderShape& s) { s.experts.count = 8; },
+       "experts is not for family 'mistral'"},
+      {"llama", [](DecoderShape& s) { s.experts.router_loss = 0.1; }, "router_loss is not for"},
+      {"mixtral", [](DecoderShape& s) { s.experts.count = 0; },
+       "experts is 0; it must be 1-1024 with family 'mixtral'"},
+      {"mixtral", [](DecoderShape& s) { s.experts.per_token = 5; },
+       "experts_per_token is 5; it must be 1-4"},
+      {"mixtral", [](DecoderShape& s) { s.experts.normalised = true; },
+       "experts_normalised is not for family 'mixtral'"},
+      {"mixtral", [](DecoderShape& s) { s.experts.router_loss = -1; }, "router_loss is -1"},
+      {"mixtral", [](DecoderShape& s) { s.qkv_clip = 8; }, "qkv_clip is not for family 'mixtral'"},
+      {"olmoe", [](DecoderShape& s) { s.experts.hidden = 8; }, "expert_hidden is not for"},
+      {"olmoe", [](DecoderShape& s) { s.experts.pattern = "ed"; }, "expert_pattern is not for"},
+      {"olmoe", [](DecoderShape& s) { s.window = 8; }, "window is not for family 'olmoe'"},
+      {"qwen3_moe", [](DecoderShape& s) { s.experts.pattern = "dd"; },
+       "expert_pattern is 'dd'; its letters must be e (experts) and d (dense), with one e"},
+      {"qwen3_moe", [](DecoderShape& s) { s.experts.pattern = "eeeed"; },
+       "expert_pattern has 5 letters"},
   };
   for (const auto& one : cases) {
     const DecoderFault fault = FaultOfDecoder(Of(one.family, one.change), 4);
@@ -84,6 +108,23 @@ TEST(Decoder, APatternGoesOverTheLayersAgainAndAgain) {
   EXPECT_FALSE(HasPositions('m'));
   EXPECT_FALSE(HasPositions('n'));
   EXPECT_FALSE(IsLocalLayer('n'));
+}
+
+TEST(Decoder, ALayerHasExpertsOrIsDense) {
+  // Broken: peers would lay out other tensors than the model has.
+  DecoderShape shape = Of("qwen3_moe", [](DecoderShape& s) { s.experts.hidden = 6; });
+  EXPECT_TRUE(HasExperts(shape, 0));
+  EXPECT_FALSE(HasExperts(DecoderShape(), 0));
+  shape.experts.pattern = "de";
+  EXPECT_FALSE(HasExperts(shape, 2));
+  EXPECT_TRUE(HasExperts(shape, 3));
+  const BlockSize size{8, 2, 2, 12};
+  const auto count = [&](uint32_t layer) { return BlockTensors(shape, size, layer).size(); };
+  EXPECT_EQ(count(1), count(0) - 3 + 1 + 4 * 3);
+  EXPECT_EQ(BlockTensors(shape, size, 0).back().shape, (std::vector<uint64_t>{8, 12}));
+  EXPECT_EQ(BlockTensors(shape, size, 1).back().shape, (std::vector<uint64_t>{8, 6}));
+  shape.experts.hidden = 0;
+  EXPECT_EQ(BlockTensors(shape, size, 1).back().shape, (std::vector<uint64_t>{8, 12}));
 }
 
 }  // namespace

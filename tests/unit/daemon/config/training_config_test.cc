@@ -168,6 +168,22 @@ TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
                                      "head_width = 256\nwindow = 512\n"
                                      "layer_pattern = \"lllllg\"\nvocabulary = 262144\n")),
             999885952u);  // Gemma 3 1B
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nfamily = \"mixtral\"\nlayers = 32\n"
+                                     "heads = 32\nkv_heads = 8\nwidth = 4096\nhidden = 14336\n"
+                                     "vocabulary = 32000\ntied = false\nexperts = 8\n"
+                                     "experts_per_token = 2\n")),
+            46702792704u);  // Mixtral 8x7B
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nfamily = \"qwen3_moe\"\nlayers = 48\n"
+                                     "heads = 32\nkv_heads = 4\nwidth = 2048\nhidden = 6144\n"
+                                     "head_width = 128\nvocabulary = 151936\ntied = false\n"
+                                     "experts = 128\nexperts_per_token = 8\n"
+                                     "expert_hidden = 768\n")),
+            30532122624u);  // Qwen3 30B A3B
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nfamily = \"olmoe\"\nlayers = 16\n"
+                                     "heads = 16\nwidth = 2048\nhidden = 1024\n"
+                                     "vocabulary = 50304\ntied = false\nexperts = 64\n"
+                                     "experts_per_token = 8\n")),
+            6919161856u);  // OLMoE 1B 7B
   EXPECT_EQ(TrainedParameters(SpecOf(
                 absl::StrCat("kind = \"llama\"\nlayers = 32\nheads = 32\nwidth = 4096\n"
                              "vocabulary = 32000\ntied = false\nlora_rank = 8\nbase_digest = \"",
@@ -191,6 +207,11 @@ TEST(ModelConfig, EveryMistakeIsNamed) {
       {"kind = \"gpt2\"\nwindow = 4\n", "[model] window is not for kind 'gpt2'"},
       {"kind = \"llama\"\nwindow = 4\n", "[model] window is not for family 'llama'"},
       {"kind = \"llama\"\nrope_factor = 2\n", "rope_factor is 2; it must be 0 with rope_scaling"},
+      {"kind = \"llama\"\nexperts = 8\n", "[model] experts is not for family 'llama'"},
+      {"kind = \"llama\"\nfamily = \"mixtral\"\n", "[model] experts is 0; it must be 1-1024"},
+      {"kind = \"llama\"\nfamily = \"mixtral\"\nexperts = 4\nexperts_per_token = 2\n"
+       "lora_rank = 4\nlora_targets = \"gate_proj\"\n",
+       "has no 'gate_proj'; it has q_proj, k_proj, v_proj, o_proj, w1, w3, w2"},
       {"lora_alpha = 3\n", "lora_targets and lora_alpha are for adapters; set lora_rank too"},
       {"lora_rank = 4\n", "[model] base_digest is missing"},
       {"lora_rank = 4\nbase_digest = \"12\"\n", "base_digest must be 64 hexadecimal digits"},

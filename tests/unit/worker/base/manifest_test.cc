@@ -42,6 +42,8 @@ TEST(ManifestTest, HasAsManyParametersAsThePlanCounts) {
     models.push_back(decoder);
     models.push_back(WithAdapters(decoder, {"o_proj", "q_proj"}));
   }
+  models.push_back(WithAdapters(TinyMixtures()[0], {"q_proj", "w2"}));
+  models.push_back(WithAdapters(TinyMixtures()[1], {"gate_proj"}));
   for (const v1::ModelSpec& model : models) {
     const auto manifest = MakeManifest(model);
     ASSERT_TRUE(manifest.ok()) << manifest.status();
@@ -62,6 +64,24 @@ TEST(ManifestTest, AdaptersAreAllThereIs) {
   EXPECT_EQ(manifest->elements(), 2u * (3 * 16 + 8 * 3));
 }
 
+// Broken: other programs would not find the experts of a model that they have made.
+TEST(ManifestTest, ExpertsHaveTheNamesOfTheirFamily) {
+  const auto names = [](const v1::ModelSpec& model) {
+    std::vector<std::string> all;
+    for (const v1::Tensor& tensor : MakeManifest(model)->tensors()) all.push_back(tensor.name());
+    return all;
+  };
+  using ::testing::Contains;
+  const std::vector<std::string> mixtral = names(TinyMixtures()[0]);
+  EXPECT_THAT(mixtral, Contains("model.layers.0.block_sparse_moe.gate.weight"));
+  EXPECT_THAT(mixtral, Contains("model.layers.1.block_sparse_moe.experts.3.w2.weight"));
+  EXPECT_THAT(mixtral, ::testing::Not(Contains("model.layers.0.mlp.gate_proj.weight")));
+  const std::vector<std::string> qwen = names(TinyMixtures()[1]);  // its first layer is dense
+  EXPECT_THAT(qwen, Contains("model.layers.0.mlp.gate_proj.weight"));
+  EXPECT_THAT(qwen, Contains("model.layers.1.mlp.gate.weight"));
+  EXPECT_THAT(qwen, Contains("model.layers.1.mlp.experts.4.down_proj.weight"));
+}
+
 // Broken: an impossible model would end in an exception of libtorch instead of a line that names
 // the field.
 TEST(ManifestTest, NamesWhatIsWrongWithYoungerKinds) {
@@ -77,6 +97,8 @@ TEST(ManifestTest, NamesWhatIsWrongWithYoungerKinds) {
   EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.set_width(12); }), HasSubstr("must be even"));
   EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.mutable_decoder()->set_window(4); }),
               HasSubstr("model.window is not for family 'llama'"));
+  EXPECT_THAT(error(TinyMixtures()[0], [](Spec m) { m.mutable_decoder()->set_experts(1); }),
+              HasSubstr("model.experts_per_token is 2; it must be 1-1"));
   EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.mutable_decoder()->set_window(4); }),
               HasSubstr("model.window is not for kind 'gpt2'"));
   EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.set_hidden(0); }), HasSubstr("model.hidden is 0"));

@@ -8,11 +8,13 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "compression/base/decoder.h"
 #include "tests/unit/worker/model/models.h"
 #include "tests/unit/worker/training/fixtures.h"
@@ -213,6 +215,19 @@ TEST(HubFolderTest, WhatADecoderDoesNotHaveIsRefusedByName) {
       {"gemma3", "\"final_logit_softcapping\": null", "\"final_logit_softcapping\": 30.0",
        "final_logit_softcapping is 30.0"},
       {"gemma3", "\"gelu_pytorch_tanh\"", "\"gelu\"", "hidden_activation is gelu"},
+      {"mixtral", any, "\"router_jitter_noise\": 0.1", "router_jitter_noise is 0.1"},
+      {"mixtral", any, "\"norm_topk_prob\": false", "norm_topk_prob is false"},
+      {"mixtral", "\"num_local_experts\": 4", "\"num_local_experts\": 0",
+       "model.experts is 0; it must be 1-1024"},
+      {"qwen3_moe", "\"num_local_experts\": 5", "\"num_local_experts\": 8",
+       "num_experts is 5; what is read is what num_local_experts says, 8"},
+      {"qwen3_moe", "\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 6",
+       "model.experts_per_token is 6; it must be 1-5"},
+      {"qwen3_moe", any, "\"shared_expert_intermediate_size\": 8",
+       "shared_expert_intermediate_size is 8"},
+      {"qwen3_moe", "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 4",
+       "mlp_only_layers is all layers"},
+      {"olmoe", "\"clip_qkv\": 0.5", "\"clip_qkv\": -1.0", "clip_qkv is -1.0"},
       {"gemma3", "gemma3_text", "gemma3", "model_type is gemma3; what is read is gpt2, llama"},
   };
   for (const auto& one : cases) {
@@ -244,6 +259,24 @@ TEST(HubFolderTest, WhatAConfigLeavesOutIsWhatTransformersTakes) {
   EXPECT_EQ(gemma3.query_scalar, 256u);
   EXPECT_EQ(shape(R"({"model_type": "gemma2"})").attention_cap, 50);
   EXPECT_EQ(shape(R"({"model_type": "gemma2", "attn_logit_softcapping": null})").attention_cap, 0);
+  const DecoderShape mixtral = shape(R"({"model_type": "mixtral"})");
+  EXPECT_EQ(mixtral.experts.count, 8u);
+  EXPECT_EQ(mixtral.experts.per_token, 2u);
+  EXPECT_EQ(mixtral.window, 0u);
+  const DecoderShape qwen = shape(R"({"model_type": "qwen3_moe", "num_hidden_layers": 4,
+      "decoder_sparse_step": 2, "mlp_only_layers": [3], "max_window_layers": 28,
+      "use_sliding_window": true, "output_router_logits": true})");
+  EXPECT_EQ(qwen.experts.count, 128u);
+  EXPECT_EQ(qwen.experts.hidden, 768u);
+  EXPECT_EQ(qwen.experts.pattern, "ded");
+  EXPECT_EQ(qwen.experts.router_loss, 0.001);
+  EXPECT_EQ(qwen.window, 4096u);
+  EXPECT_EQ(qwen.layer_pattern, "");
+  const DecoderShape olmoe = shape(R"({"model_type": "olmoe", "router_aux_loss_coef": 0.1})");
+  EXPECT_EQ(olmoe.experts.count, 64u);
+  EXPECT_EQ(olmoe.experts.per_token, 8u);
+  EXPECT_EQ(olmoe.experts.router_loss, 0);  // transformers adds it only if router's logits are out
+  EXPECT_EQ(olmoe.qkv_clip, 0);
   EXPECT_TRUE(ParseHubConfig(R"({"model_type": "olmo2"})")->untied());
   EXPECT_FALSE(ParseHubConfig(R"({"model_type": "smollm3"})")->untied());
   EXPECT_EQ(ParseHubConfig(R"({"model_type": "smollm3"})")->rope_theta(), 2000000);
@@ -363,6 +396,61 @@ void WriteAll(const std::string& folder, const std::map<std::string, TensorToWri
   std::vector<TensorToWrite> all;
   for (const auto& [name, tensor] : tensors) all.push_back(tensor);
   ASSERT_TRUE(WriteTensors(folder + "/model.safetensors", DType::kF32, all).ok());
+}
+
+// Makes the layout that transformers 5 keeps in memory: a tensor for all gates and ups of a layer,
+// and one for all downs.
+void FuseExperts(const v1::ModelSpec& model, std::map<std::string, TensorToWrite>* tensors) {
+  const DecoderShape shape = DecoderShapeOf(model);
+  const DecoderFamily::ExpertNames& names = FindDecoderFamily(shape.family)->experts;
+  for (uint32_t layer = 0; layer < model.layers(); ++layer) {
+    if (!HasExperts(shape, layer)) continue;
+    const std::string prefix = absl::StrCat("model.layers.", layer, ".");
+    const std::string module = absl::StrCat(prefix, names.module, ".");
+    const auto take = [tensors](const std::string& name) {
+      TensorToWrite taken = tensors->at(name);
+      tensors->erase(name);
+      return taken;
+    };
+    TensorToWrite router = take(module + "gate.weight"), both, down;
+    router.name = prefix + "mlp.gate.weight";
+    both.name = prefix + "mlp.experts.gate_up_proj";
+    down.name = prefix + "mlp.experts.down_proj";
+    for (uint32_t i = 0; i < shape.experts.count; ++i) {
+      const std::string expert = absl::StrCat(module, "experts.", i, ".");
+      for (const absl::string_view part : {names.gate, names.up, names.down}) {
+        const TensorToWrite one = take(absl::StrCat(expert, part, ".weight"));
+        TensorToWrite& into = part == names.down ? down : both;
+        into.bytes.insert(into.bytes.end(), one.bytes.begin(), one.bytes.end());
+        const uint64_t rows = part == names.down ? one.shape[0] : 2 * one.shape[0];
+        into.shape = {shape.experts.count, rows, one.shape[1]};
+      }
+    }
+    for (const TensorToWrite* one : {&router, &both, &down}) (*tensors)[one->name] = *one;
+  }
+}
+
+// Broken: what transformers 5 saves with save_original_format=False could not be read, or one
+// expert's matrices would become another's.
+TEST(HubFolderTest, ExpertsThatShareATensorAreRead) {
+  for (const v1::ModelSpec& model : TinyMixtures()) {
+    const TemporaryFolder folder;
+    const std::vector<float> parameters = SomeParameters(model);
+    ASSERT_TRUE(WriteHubFolder(folder.path(), model, parameters, {}).ok());
+    std::map<std::string, TensorToWrite> tensors = Tensors(folder.path());
+    FuseExperts(model, &tensors);
+    WriteAll(folder.path(), tensors);
+    const auto read = ReadHubFolder(folder.path());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->parameters, parameters);
+    TensorToWrite& down = tensors.at("model.layers.1.mlp.experts.down_proj");
+    std::swap(down.shape[1], down.shape[2]);
+    WriteAll(folder.path(), tensors);
+    EXPECT_THAT(ReadError(folder.path()), HasSubstr("mlp.experts.down_proj has shape ["));
+    tensors.erase("model.layers.1.mlp.experts.down_proj");
+    WriteAll(folder.path(), tensors);
+    EXPECT_THAT(ReadError(folder.path()), HasSubstr("experts.0."));
+  }
 }
 
 // Broken: a head that was trained apart from its embedding would be dropped without a word, or a

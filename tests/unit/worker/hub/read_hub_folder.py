@@ -65,8 +65,7 @@ def gpt2_shapes(c):
 
 
 def llama_shapes(c):
-    family, width, inner = c["model_type"], c["hidden_size"], c["intermediate_size"]
-    head = c["head_dim"]
+    family, width, head = c["model_type"], c["hidden_size"], c["head_dim"]
     queries, keys = head * c["num_attention_heads"], head * c["num_key_value_heads"]
     biased = c.get("attention_bias", False)
     norms = ["post_attention_layernorm"]
@@ -81,23 +80,41 @@ def llama_shapes(c):
         block = f"model.layers.{i}."
         for norm in norms:
             shapes[block + norm + ".weight"] = [width]
-        if family in ("qwen3", "gemma3_text"):
+        if family in ("qwen3", "gemma3_text", "qwen3_moe"):
             for name in ("q_norm", "k_norm"):
                 shapes[f"{block}self_attn.{name}.weight"] = [head]
-        if family == "olmo2":
+        if family in ("olmo2", "olmoe"):
             shapes[block + "self_attn.q_norm.weight"] = [queries]
             shapes[block + "self_attn.k_norm.weight"] = [keys]
         for name, out, size, bias in (
                 ("self_attn.q_proj", queries, width, biased or family == "qwen2"),
                 ("self_attn.k_proj", keys, width, biased or family == "qwen2"),
                 ("self_attn.v_proj", keys, width, biased or family == "qwen2"),
-                ("self_attn.o_proj", width, queries, biased),
-                ("mlp.gate_proj", inner, width, False), ("mlp.up_proj", inner, width, False),
-                ("mlp.down_proj", width, inner, False)):
+                ("self_attn.o_proj", width, queries, biased)):
             shapes[block + name + ".weight"] = [out, size]
             if bias:
                 shapes[block + name + ".bias"] = [out]
+        shapes.update((block + name + ".weight", shape) for name, shape in network_shapes(c, i))
     return shapes
+
+
+def network_shapes(c, layer):
+    """Names and shapes of the feed-forward part of a layer."""
+    width, inner = c["hidden_size"], c["intermediate_size"]
+    module, names = "mlp", ("gate_proj", "up_proj", "down_proj")
+    experts = c.get("num_experts", c.get("num_local_experts", 0))
+    sparse = (layer + 1) % c.get("decoder_sparse_step", 1) == 0
+    places = [f"{module}."]
+    if experts and sparse and layer not in c.get("mlp_only_layers", []):
+        inner = c.get("moe_intermediate_size", inner)
+        if c["model_type"] == "mixtral":
+            module, names = "block_sparse_moe", ("w1", "w3", "w2")
+        places = [f"{module}.experts.{i}." for i in range(experts)]
+        yield f"{module}.gate", [experts, width]
+    for place in places:
+        yield place + names[0], [inner, width]
+        yield place + names[1], [inner, width]
+        yield place + names[2], [width, inner]
 
 
 def main():

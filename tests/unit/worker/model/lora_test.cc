@@ -50,10 +50,18 @@ class LoraTest : public ::testing::Test {
 
 // Broken: adapters would train towards another model than the one that PEFT makes of them.
 TEST_F(LoraTest, IsTheBaseWithTheProductAdded) {
-  // One of them is a Qwen, whose adapted matrices have biases.
-  for (const v1::ModelSpec& kind : {TinyLlama(), TinyGpt2(), TinyDecoders()[2]}) {
-    const std::string target = kind.kind() == "llama" ? "v_proj" : "c_attn";
-    const v1::ModelSpec spec = Make(kind, {target});
+  // One of them is a Qwen, whose adapted matrices have biases. The loss of the mixture has its
+  // router's part.
+  const struct {
+    v1::ModelSpec kind;
+    const char* target;
+    size_t adapters;
+  } cases[] = {{TinyLlama(), "v_proj", 2},
+               {TinyGpt2(), "c_attn", 2},
+               {TinyDecoders()[2], "v_proj", 2},
+               {TinyMixtures()[0], "w1", 8}};
+  for (const auto& one : cases) {
+    const v1::ModelSpec spec = Make(one.kind, {one.target});
     const auto lora = MakeModel(spec);
     ASSERT_TRUE(lora.ok()) << lora.status();
     const auto elements = static_cast<int64_t>((*lora)->manifest().elements());
@@ -81,7 +89,7 @@ TEST_F(LoraTest, IsTheBaseWithTheProductAdded) {
       whole[i].add_(2 * at::mm(ours[a + 1], ours[a]));
       places.push_back(i);
     }
-    ASSERT_EQ(places.size(), 2u);  // one a layer
+    ASSERT_EQ(places.size(), one.adapters);
     const at::Tensor expected = base_->Loss(whole, tokens, targets, 0);
     EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-5);
     expected.backward();

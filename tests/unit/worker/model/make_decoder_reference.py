@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes decoder_reference.txt: loss, logits and gradients of tiny models of the Llama family, as
-Hugging Face's transformers 5 computes them in fp32, and the config.json that it saves for each.
+"""Writes decoder_reference.txt and, for mixtures of experts, mixture_reference.txt: loss, logits
+and gradients of tiny models of the Llama family, as Hugging Face's transformers 5 computes them in
+fp32, and the config.json that it saves for each.
 
 Parameters and tokens come from a generator that the C++ test repeats exactly, seeded by the
 tensor's name, so that only what comes out is stored: of every tensor its length, its product with
@@ -57,6 +58,28 @@ CASES = {
         SLIDING: dict(rope_type="default", rope_theta=100.0)})),
 }
 
+# In all of them a token's last chosen expert is by 0.001 likelier than the next, so that rounding
+# changes no choice.
+EXPERTS = dict(num_experts_per_tok=2, tie_word_embeddings=False)
+QWEN = dict(EXPERTS, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=12, head_dim=16)
+OLMOE = dict(EXPERTS, num_experts=4)
+BALANCED = dict(output_router_logits=True, router_aux_loss_coef=0.25)
+MIXTURES = {
+    "mixtral": ("mixtral", dict(EXPERTS, num_local_experts=4)),
+    "mixtral-balanced": ("mixtral", dict(EXPERTS, **BALANCED, num_local_experts=5,
+                                         sliding_window=6)),
+    "qwen3_moe": ("qwen3_moe", dict(QWEN, norm_topk_prob=True)),
+    "qwen3_moe-dense-layers": ("qwen3_moe", dict(
+        QWEN, **BALANCED, num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[3],
+        attention_bias=True, use_sliding_window=True, sliding_window=7)),
+    "olmoe": ("olmoe", dict(OLMOE, clip_qkv=0.75)),
+    "olmoe-balanced": ("olmoe", dict(OLMOE, **BALANCED, num_experts_per_tok=1,
+                                     tie_word_embeddings=True)),
+}
+# By module: what transformers 5 keeps as one tensor, and the names of its parts in a checkpoint.
+FUSED = {"mixtral": ("block_sparse_moe", {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}),
+         None: ("mlp", {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)})}
+
 
 class Lcg:
     def __init__(self, name):
@@ -79,6 +102,20 @@ def fill(name, tensor, norm_mean):
         tensor.copy_(torch.tensor(values, dtype=torch.float64).view(tensor.shape))
 
 
+def stored(model, values):
+    """Names and tensors as a checkpoint has them, of the parameters' values(parameter)."""
+    module, fused = FUSED.get(model.config.model_type, FUSED[None])
+    for name, parameter in model.named_parameters():
+        before, _, last = name.rpartition(".mlp.experts.")
+        if not before:
+            yield name.replace(".mlp.", f".{module}."), values(parameter)
+            continue
+        for i, expert in enumerate(values(parameter)):
+            parts = fused[last]
+            for part, tensor in zip(parts, expert.chunk(len(parts))):
+                yield f"{before}.{module}.experts.{i}.{part}.weight", tensor
+
+
 def summary(tensor):
     flat = tensor.detach().double().reshape(-1)
     weights = torch.tensor([math.sin(i) for i in range(flat.numel())], dtype=torch.float64)
@@ -89,7 +126,7 @@ def summary(tensor):
 def made(model_type, changes):
     config = AutoConfig.for_model(model_type, **{**SIZES, **changes})
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().train()
-    for name, tensor in model.named_parameters():
+    for name, tensor in stored(model, lambda parameter: parameter.data):
         fill(name, tensor, 0.0 if model_type.startswith("gemma") else 1.0)
     return model
 
@@ -102,27 +139,35 @@ def saved_config(model):
     return config
 
 
+def write(path, cases, rows):
+    with open(path, "w") as out:
+        def line(name, values):
+            out.write(f"{name} {len(values)} " + " ".join("%.8g" % value for value in values)
+                      + "\n")
+        for case, (model_type, changes) in cases.items():
+            model = made(model_type, changes)
+            out.write(f"case {case}\n{json.dumps(saved_config(model), separators=(',', ':'))}\n")
+            result = model(rows[:, :-1])
+            logits = result.logits
+            loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY),
+                                                     rows[:, 1:].reshape(-1))
+            if getattr(model.config, "output_router_logits", False):
+                loss = loss + model.config.router_aux_loss_coef * result.aux_loss
+            loss.backward()
+            line("loss", [loss.item()])
+            line("logits", summary(logits))
+            line("last", logits[-1, -1].tolist())
+            for name, gradient in stored(model, lambda parameter: parameter.grad):
+                line(name, summary(gradient))
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     lcg = Lcg("tokens")
     rows = torch.tensor([lcg.next() % VOCABULARY for _ in range(BATCH * (LENGTH + 1))])
     rows = rows.view(BATCH, -1)
-    with open(os.path.join(here, "decoder_reference.txt"), "w") as out:
-        def line(name, values):
-            out.write(f"{name} {len(values)} " + " ".join("%.8g" % value for value in values)
-                      + "\n")
-        for case, (model_type, changes) in CASES.items():
-            model = made(model_type, changes)
-            out.write(f"case {case}\n{json.dumps(saved_config(model), separators=(',', ':'))}\n")
-            logits = model(rows[:, :-1]).logits
-            loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY),
-                                                     rows[:, 1:].reshape(-1))
-            loss.backward()
-            line("loss", [loss.item()])
-            line("logits", summary(logits))
-            line("last", logits[-1, -1].tolist())
-            for name, tensor in model.named_parameters():
-                line(name, summary(tensor.grad))
+    write(os.path.join(here, "decoder_reference.txt"), CASES, rows)
+    write(os.path.join(here, "mixture_reference.txt"), MIXTURES, rows)
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
 
 

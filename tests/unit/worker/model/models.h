@@ -58,7 +58,8 @@ inline std::vector<v1::ModelSpec> TinyDecoders() {
     models.back().set_untied(models.size() % 2 == 0);
     SetDecoderShape(shape, &models.back());
   };
-  DecoderShape llama, mistral, qwen2, qwen3, smollm3, olmo2, gemma2, gemma3;
+  DecoderShape llama, mistral, qwen2, qwen3, smollm3, olmo2, gemma2, gemma3, mixtral, qwen3_moe,
+      olmoe;
   llama.attention_bias = true;
   llama.rope_scaling = "llama3";
   llama.rope_factor = 8;
@@ -97,11 +98,37 @@ inline std::vector<v1::ModelSpec> TinyDecoders() {
   gemma3.query_scalar = 8;
   gemma3.local_rope_theta = 50;
   gemma3.layer_pattern = "lg";
-  for (const DecoderShape* shape :
-       {&llama, &mistral, &qwen2, &qwen3, &smollm3, &olmo2, &gemma2, &gemma3}) {
+  mixtral.family = "mixtral";
+  mixtral.window = 5;
+  mixtral.experts.count = 4;
+  mixtral.experts.per_token = 2;
+  mixtral.experts.router_loss = 0.02;
+  qwen3_moe.family = "qwen3_moe";
+  qwen3_moe.head_width = 8;
+  qwen3_moe.experts.count = 5;
+  qwen3_moe.experts.per_token = 3;
+  qwen3_moe.experts.hidden = 12;
+  qwen3_moe.experts.pattern = "de";
+  qwen3_moe.experts.normalised = true;
+  olmoe.family = "olmoe";
+  olmoe.experts.count = 4;
+  olmoe.experts.per_token = 2;
+  olmoe.experts.router_loss = 0.01;
+  olmoe.qkv_clip = 0.5;
+  for (const DecoderShape* shape : {&llama, &mistral, &qwen2, &qwen3, &smollm3, &olmo2, &gemma2,
+                                    &gemma3, &mixtral, &qwen3_moe, &olmoe}) {
     add(*shape);
   }
   return models;
+}
+
+// Those of them that are mixtures of experts: Mixtral, Qwen3-MoE and OLMoE.
+inline std::vector<v1::ModelSpec> TinyMixtures() {
+  std::vector<v1::ModelSpec> mixtures;
+  for (const v1::ModelSpec& model : TinyDecoders()) {
+    if (model.decoder().experts() != 0) mixtures.push_back(model);
+  }
+  return mixtures;
 }
 
 }  // namespace atolld
