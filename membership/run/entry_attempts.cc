@@ -583,6 +583,12 @@ v1::RoundRecord EntryAttempts::RecordRound(absl::Time now, const v1::EntryHeader
   return record;
 }
 
+// Returns true if the exchange began with this doubt.
+bool EntryAttempts::IsKnown(const std::string& accuser, const std::string& accused) const {
+  const auto known = known_doubts_.find(accused);
+  return known != known_doubts_.end() && known->second.count(accuser) > 0;
+}
+
 // A peer with results that had too few contributors does not reduce for a while. Neither does a
 // reducer about which contributors complain. If only one contributor complains, it does not reduce
 // either, so it gains nothing by the complaint. Reach keeps the dials without an answer as long as
@@ -598,13 +604,13 @@ void EntryAttempts::NoteComplaints(uint64_t version, const Ballot& exchange, Mem
   for (const std::string& peer : exchange.thin()) members->info(peer).spared_until = until;
   for (const auto& [accused, accusers] : exchange.accusers()) {
     for (const std::string& accuser : accusers) {
-      if (members->reach().InDoubt(accuser, accused)) continue;
+      // What the exchange began with was not found in it: a complaint must not renew itself.
+      if (IsKnown(accuser, accused) || members->reach().InDoubt(accuser, accused)) continue;
       complaints_[accused][accuser] = until;
     }
   }
   for (const auto& [accuser, accused] : exchange.Unconfirmed()) {
-    const auto known = known_doubts_.find(accused);
-    if (known != known_doubts_.end() && known->second.count(accuser) > 0) continue;
+    if (IsKnown(accuser, accused)) continue;
     members->NoteSuspicion(accuser,
                            absl::StrCat("round ", version, ": it alone could not reach ", accused));
   }
@@ -686,10 +692,11 @@ std::vector<std::string> EntryAttempts::GiveUp(absl::Time now, uint64_t committe
     silent_until_ = now + settings_.failure_timeout;
   }
   NoteComplaints(version, *current_, members);
-  std::set<std::string> in_vain = current_->unreachable();
-  for (const auto& [accuser, accused] : current_->Unconfirmed()) in_vain.insert(accused);
-  for (const std::string& peer : in_vain) {
-    members->info(peer).dialled_in_vain_until = now + settings_.failure_timeout;
+  for (const auto& [accused, accusers] : current_->accusers()) {
+    const bool dialled = std::any_of(accusers.begin(), accusers.end(), [&](const auto& accuser) {
+      return !IsKnown(accuser, accused) || members->reach().InDoubt(accuser, accused);
+    });
+    if (dialled) members->info(accused).dialled_in_vain_until = now + settings_.failure_timeout;
   }
   current_.reset();
   SayOffences(version, judge_.NoteGivenUp(), out);

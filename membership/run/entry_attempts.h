@@ -152,6 +152,11 @@ class EntryAttempts {
   void SendAudits(const Members& members, RunOutput* out);
   // Called when a peer came back. Sends it again what it must do in current(), if anything.
   void Resend(const std::string& peer, const Members& members, RunOutput* out);
+  // Called when `from` reports that `to` answers its dials, which ends its complaints about it.
+  void NoteAnswers(const std::string& from, const std::string& to) {
+    const auto complaints = complaints_.find(to);
+    if (complaints != complaints_.end()) complaints->second.erase(from);
+  }
   void NoteVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
 
   // Returns the unsigned header of the entry that was agreed on. `leases` is the lease book before
@@ -180,6 +185,7 @@ class EntryAttempts {
                  RunOutput* out);
   void SendWhole(const std::string& peer, const Members& members, RunOutput* out);
   void SendDoubts(uint64_t committed, const Members& members, RunOutput* out) const;
+  bool IsKnown(const std::string& accuser, const std::string& accused) const;
   void NoteComplaints(uint64_t version, const Ballot& exchange, Members* members);
   std::map<std::string, std::set<std::string>> Doubts(uint64_t version,
                                                       const Members& members) const;

@@ -320,10 +320,19 @@ bool Round::LoseWorker(const std::string& peer) {
   return true;
 }
 
+// Returns the part of `elapsed` in which the peer trained. What it trains beside an exchange waits
+// for the entry: if that counted, each wait for a missing peer would make the next one longer.
+absl::Duration Round::TrainedFor(absl::Duration elapsed, const v1::Ready& ready) const {
+  if (!settings_.trains_ahead || !(ready.waited_seconds() > 0)) return elapsed;
+  const absl::Duration waited = absl::Seconds(ready.waited_seconds());
+  const absl::Duration told = absl::Seconds(std::max(0.0, ready.train_seconds()));
+  return std::min(elapsed, std::max(elapsed - waited, told));
+}
+
 void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
   TrainingState& done = trainer(peer);
   if (done.activity == Activity::kTraining && done.train_started) {
-    done.ready_after = now - *done.train_started;
+    done.ready_after = TrainedFor(now - *done.train_started, ready);
     ready_times_.Add(done.ready_after / done.rounds);
     done.train_started.reset();  // a repeated Ready is not a new measurement
   } else if (done.resumed && ready.train_seconds() > 0) {

@@ -171,6 +171,7 @@ class Round {
   Drawn Draw(absl::Time now, const Roster& roster) const;
   // TrainDeadline; nullopt if the round waits for stragglers until they are dead
   std::optional<absl::Duration> Deadline() const;
+  absl::Duration TrainedFor(absl::Duration elapsed, const v1::Ready& ready) const;
   bool IsAwaited(const TrainingState& trainer) const;  // `trainer` must be training
   bool IsLate(absl::Time now, const TrainingState& trainer) const;
   bool MayBeDrawn(absl::Time now, const RosterMember& member, const TrainingState& trainer) const;

@@ -183,6 +183,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
     case v1::PeerMessage::kReached:
       if (members_.NoteReached(now, peer, message.reached(), &out_) && exchange)
         Act(now, exchange->OnFoundUnreachable(message.reached().peer()));
+      if (message.reached().answers()) exchanges_.NoteAnswers(peer, message.reached().peer());
       break;
     case v1::PeerMessage::kShardsHeld:
       if (exchange) exchange->OnShardsHeld(peer, message.shards_held());

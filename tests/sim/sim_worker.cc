@@ -241,6 +241,7 @@ void SimWorker::MergeNow(const v1::Merge& merge) {
   env_.executor.Post(guard_.Wrap([this, life = life_] {
     if (life != life_ || !waiting_) return;
     const Waiting done = *std::exchange(waiting_, std::nullopt);
+    waited_ = env_.executor.Now() - done.since;
     FinishTraining(done.train, done.took);
   }));
 }
@@ -290,7 +291,7 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
   }
   MergePending();
   if (awaited_ != 0) {
-    waiting_ = Waiting{train, took};
+    waiting_ = Waiting{train, took, env_.executor.Now()};
     return;
   }
   trains_ = false;
@@ -317,6 +318,8 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
     boundary->set_first_loss(1);
   }
   boundary->set_seconds(absl::ToDoubleSeconds(took));
+  boundary->set_waited_seconds(
+      absl::ToDoubleSeconds(std::exchange(waited_, absl::ZeroDuration())));
   events_.on_message(answer);
 }
 

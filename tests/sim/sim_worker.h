@@ -163,8 +163,10 @@ class SimWorker final : public Worker {
   struct Waiting {
     v1::TrainSteps train;
     absl::Duration took;
+    absl::Time since;
   };
   std::optional<Waiting> waiting_;  // set if its steps are done but the merge has not arrived
+  absl::Duration waited_;           // for the merge of the training that is being finished
   CallbackGuard guard_;
 };
 

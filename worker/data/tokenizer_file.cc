@@ -14,7 +14,6 @@
 #include "worker/base/file_io.h"
 #include "worker/data/tokenizer_json.h"
 #include "worker/data/tokenizer_sentencepiece.h"
-#include "worker/hub/safetensors.h"
 
 namespace atolld {
 
@@ -183,7 +182,8 @@ absl::Status CheckTokenizerBeside(absl::string_view key, const std::string& file
     const fs::path path = fs::path(file).parent_path() / name;
     std::error_code error;
     if (!fs::is_regular_file(path, error)) continue;
-    ASSIGN_OR_RETURN(const std::string digest, FileDigest(path.string()));
+    ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(path.string()));
+    const std::string digest = Sha256Stream().Add(content).Finish();
     if (digest == tokenizer->digest()) return absl::OkStatus();
     if (!there.empty()) continue;
     there = path.string();

@@ -127,8 +127,35 @@ TEST(RunReach, AnotherProcessIsNotMarkedForTheDoubtsOfTheOneBefore) {
   peers.Break("c");
   peers.Probed("c", ProbeResult::kRefused, "c:1");
   ASSERT_EQ(peers.StateOf("c"), "dead");
+  EXPECT_TRUE(marked().empty()) << "nobody dials it";
   peers.Join("c", &same);
-  EXPECT_TRUE(marked().empty()) << "its doubts ended when it was gone";
+  EXPECT_EQ(marked(), std::set<std::string>{"c"}) << "the same process, at the same address";
+  for (const char* from : {"a", "b"}) Tell(peers, from, "c", true);
+  EXPECT_TRUE(marked().empty());
+}
+
+// Would break: once two peers have complained of a reducer, it is never asked to reduce again, since
+// each exchange begins with the complaint and ends with it.
+TEST(RunReach, AComplaintOfOneExchangeDoesNotRenewItself) {
+  SimulatedPeers peers(4, 2, 80);
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  peers.Begin(names);
+  for (const std::string& peer : names) peers.Ready(peer);
+  for (const char* from : {"a", "b"}) {
+    v1::PeerMessage message;
+    v1::ReducerUnreachable* const report = message.mutable_reducer_unreachable();
+    report->set_version(1);
+    report->set_epoch(peers.WholePlan("a")->epoch());
+    report->set_revision(1);
+    report->set_reducer("c");
+    peers.Say(from, message);
+  }
+  for (const std::string& peer : names) peers.Vote(peer);
+  ASSERT_EQ(peers.run->version(), 1u);
+  EXPECT_THAT(ReducersOfRound(peers, names), Not(Contains("c")));
+  int rounds = 1;
+  while (rounds < 40 && ReducersOfRound(peers, names).count("c") == 0) ++rounds;
+  EXPECT_LE(rounds, 9);
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ TEST(ManifestTest, AdaptersAreAllThereIs) {
 TEST(ManifestTest, ExpertsHaveTheNamesOfTheirFamily) {
   const auto names = [](const v1::ModelSpec& model) {
     std::vector<std::string> all;
-    for (const v1::Tensor& tensor : MakeManifest(model)->tensors()) all.push_back(tensor.name());
+    const v1::Manifest manifest = MakeManifest(model).value();
+    for (const v1::Tensor& tensor : manifest.tensors()) all.push_back(tensor.name());
     return all;
   };
   using ::testing::Contains;

@@ -16,7 +16,6 @@
 #include "worker/base/file_io.h"
 #include "worker/data/text_files.h"
 #include "worker/data/tokenizer_file.h"
-#include "worker/hub/safetensors.h"
 
 namespace atolld {
 namespace {
@@ -316,7 +315,7 @@ TEST(TokenizerTest, TheTokenizerBesideAModelIsTheDatas) {
              pieces = Load(Vectors("sentencepiece.model"));
   EXPECT_EQ(fault(bytes.get()), "") << "the folder has none";
   std::ofstream(file, std::ios::binary) << *ReadWholeFile(Vectors("llama3.json"));
-  const std::string there = absl::BytesToHexString(*FileDigest(file));
+  const std::string there = absl::BytesToHexString(Load(file)->digest());
   EXPECT_EQ(
       fault(gpt2.get()),
       absl::StrCat("initial: ", file, ", the tokenizer of ", model, ", has SHA-256 ", there,
