@@ -176,11 +176,12 @@ absl::Status CheckDevices(const std::string& worker, const Config& config) {
 
 absl::Status CheckFits(const Config& config, uint32_t workers, const MemoryLimit& memory) {
   if (IsForeign(config.model.kind) || memory.bytes == 0) return absl::OkStatus();
-  // fp32: what daemon and worker share, parameters and update; on a CPU the worker's own parameters
-  // and gradients, too. What an optimiser keeps depends on which it is.
+  // fp32: what daemon and worker share, parameters and update, unless it lies on the disk; on a CPU
+  // the worker's own parameters and gradients, too. What an optimiser keeps depends on which it is.
   const bool gpu = absl::StrContains(config.worker.device, "cuda") ||
                    config.model.kind == kStubKind || config.worker.device == "auto";
-  const double bytes = gpu ? 8 : 16;
+  const bool on_disk = !ValueFolderOf(config.peer).empty();
+  const double bytes = (on_disk ? 0 : 8) + (gpu ? 0 : 8);
   const auto parameters = static_cast<double>(TrainedParameters(MakeModelSpec(config.model)));
   const double needed = bytes * parameters * workers;
   if (needed <= static_cast<double>(memory.bytes)) return absl::OkStatus();
@@ -189,7 +190,8 @@ absl::Status CheckFits(const Config& config, uint32_t workers, const MemoryLimit
       workers == 1 ? " peer needs" : " peers on this machine need", " more than ",
       FormatBytes(needed), " of memory, and this process may have ",
       FormatBytes(static_cast<double>(memory.bytes)), memory.source.empty() ? "" : " (",
-      memory.source, memory.source.empty() ? "" : ")"));
+      memory.source, memory.source.empty() ? "" : ")",
+      on_disk ? "" : "; [peer] values_in = \"disk\" keeps 8 bytes a parameter out of it"));
 }
 
 }  // namespace atolld

@@ -1,6 +1,7 @@
 #include "membership/planning/reach.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -323,15 +324,23 @@ std::set<std::string> Planning::CutOffFrom(const std::string& reducer) const {
 // Returns an empty string if there is none.
 std::string Planning::Star() const {
   std::vector<std::string> candidates = Candidates();
-  // Peers that may reduce come first. A peer that accuses the others is the only one that all can
-  // reach.
-  const auto thin = std::find_if(candidates.begin(), candidates.end(),
-                                 [this](const std::string& peer) { return !MayReduce(peer); });
-  if (thin != candidates.begin()) candidates.erase(thin, candidates.end());
   const auto needs_doubted = [this](const std::string& peer) {
     const size_t cut_off = CutOffFrom(peer).size();
     return cut_off > 0 && !MayLeaveOut(cut_off);
   };
+  // Peers that may reduce come first. The others count only if none of the first will do, and that
+  // not by their own word alone: a peer that accuses the others is the only one that all can reach.
+  const auto thin = std::find_if(candidates.begin(), candidates.end(),
+                                 [this](const std::string& peer) { return !MayReduce(peer); });
+  const auto will_not_do = [&](const std::string& peer) {
+    const auto accusers = doubts_.find(peer);
+    return accusers != doubts_.end() && needs_doubted(peer) &&
+           std::any_of(accusers->second.begin(), accusers->second.end(),
+                       [this](const std::string& accuser) { return MayReduce(accuser); });
+  };
+  const bool without = std::any_of(candidates.begin(), thin, std::not_fn(will_not_do)) ||
+                       std::all_of(thin, candidates.end(), needs_doubted);
+  if (thin != candidates.begin() && without) candidates.erase(thin, candidates.end());
   const bool any = !std::all_of(candidates.begin(), candidates.end(), needs_doubted);
   std::string star;
   size_t longest = 0;  // attempts since it was the star, plus one

@@ -471,7 +471,11 @@ std::vector<std::string> Round::Next(const std::vector<std::string>& contributor
   for (const auto& [peer, trainer] : trainers_) {
     if (settings_.one_entry && trainer.offers) settled.push_back(peer);
   }
-  for (const std::string& peer : settled) Free(peer);
+  for (const std::string& peer : settled) {
+    // A Ready for it that comes later is said again, by a peer that came back meanwhile.
+    trainer(peer).settled = version_ - 1;
+    Free(peer);
+  }
   AskAgain();
   return settled;
 }

@@ -71,9 +71,10 @@ def start(config, folder, limit):
         def enter():
             with open(f"{GROUP}/cgroup.procs", "w", encoding="utf-8") as out:
                 out.write(str(os.getpid()))
-    return subprocess.Popen([os.path.join(BIN, "atoll"), "local", "--config", config, "--dir",
-                             folder], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
-                            stdin=subprocess.DEVNULL, preexec_fn=enter)
+    with open(folder + ".txt", "w", encoding="utf-8") as said:
+        return subprocess.Popen([os.path.join(BIN, "atoll"), "local", "--config", config, "--dir",
+                                 folder], stdout=said, stderr=subprocess.STDOUT,
+                                stdin=subprocess.DEVNULL, preexec_fn=enter)
 
 
 def watch(run, folder, peers):
@@ -126,7 +127,9 @@ def measure(options, values_in, limit=0):
     run = start(config, folder, limit)
     try:
         samples = watch(run, folder, options.peers)
-        assert run.returncode == 0, f"atoll local ended with {run.returncode}; see {folder}"
+        if run.returncode != 0:
+            with open(folder + ".txt", encoding="utf-8") as said:
+                sys.exit(f"atoll local ended with {run.returncode}:\n{said.read()}")
         commits = commits_of(folder)
         assert len(commits) == options.rounds, f"{len(commits)} of {options.rounds} rounds"
         between, within = by_phase(samples, commits, options.step_milliseconds / 10)
@@ -169,6 +172,7 @@ def main():
     result = {"parameters": options.parameters, "peers": options.peers}
     for values_in in ("memory", "disk"):
         result[values_in] = measure(options, values_in)
+        print(values_in, result[values_in], file=sys.stderr)
     if options.limit:
         result["limit"] = options.limit
         result["disk, limited"] = measure(options, "disk", options.limit)

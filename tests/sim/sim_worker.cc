@@ -318,8 +318,7 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
     boundary->set_first_loss(1);
   }
   boundary->set_seconds(absl::ToDoubleSeconds(took));
-  boundary->set_waited_seconds(
-      absl::ToDoubleSeconds(std::exchange(waited_, absl::ZeroDuration())));
+  boundary->set_waited_seconds(absl::ToDoubleSeconds(std::exchange(waited_, absl::ZeroDuration())));
   events_.on_message(answer);
 }
 

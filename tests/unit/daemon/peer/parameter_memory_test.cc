@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "tests/unit/daemon/env/temporary_directory.h"
+
 namespace atolld {
 namespace {
 
@@ -48,6 +50,29 @@ TEST(ParameterMemoryTest, IsMadeOfTheFileThatTheWorkerHas) {
                   static_cast<off_t>((*memory)->theta_offset() + 4999 * sizeof value)),
             static_cast<ssize_t>(sizeof value));
   EXPECT_EQ(value, 2.5f);
+}
+
+// Broken: with values on the disk, what the worker hands over would be lost between its writing and
+// the daemon's reading, or would fill memory that is meant for training.
+TEST(ParameterMemoryTest, OnADiskSlotsKeepTheirValues) {
+  const TemporaryDirectory folder;
+  const std::shared_ptr<MemoryFile> file = *MemoryFile::Make(folder.path());
+  EXPECT_TRUE(file->on_disk());
+  const auto memory = ParameterMemory::Create(5000, file);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_TRUE((*memory)->NeedControl().ok());
+  EXPECT_TRUE((*memory)->NeedGuess().ok());
+  (*memory)->theta()[4999] = 2.5f;
+  (*memory)->guess()[0] = 3.5f;
+  const float update = 4.5f;
+  ASSERT_EQ(
+      pwrite(file->fd(), &update, sizeof update, static_cast<off_t>((*memory)->update_offset())),
+      static_cast<ssize_t>(sizeof update));
+  (*memory)->Release();
+  EXPECT_EQ((*memory)->theta()[4999], 2.5f);
+  EXPECT_EQ((*memory)->update()[0], 4.5f);
+  EXPECT_EQ((*memory)->guess()[0], 3.5f);
+  EXPECT_FALSE(MemoryFile::Make("/no/such/folder").ok());
 }
 
 // Broken: a model of no or of absurdly many parameters would end in a crash.

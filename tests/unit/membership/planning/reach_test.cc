@@ -206,6 +206,9 @@ TEST(PlanAround, WhoAveragedThinlyIsNoStarWhileThereIsAnother) {
   const Doubts accused = {{"a", {"c"}}, {"b", {"c"}}};
   EXPECT_EQ(Plan(contributors, accused, 3, {"c"}).alone, "a");
   EXPECT_EQ(Plan(contributors, accused, 3, {"c", "a"}).alone, "b");
+  // Where the others cannot be reached by anybody's account but its own, it reduces all the same.
+  const Doubts hidden = {{"a", {kCoordinatorDials, "b", "c"}}, {"b", {kCoordinatorDials, "c"}}};
+  EXPECT_EQ(Plan(contributors, hidden, 3, {"a"}).alone, "c");
   for (ExchangeContributor& one : contributors) one.may_reduce = false;
   EXPECT_EQ(Plan(contributors, {}, 3, {""}).alone, "a");
 }

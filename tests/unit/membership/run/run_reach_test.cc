@@ -134,8 +134,8 @@ TEST(RunReach, AnotherProcessIsNotMarkedForTheDoubtsOfTheOneBefore) {
   EXPECT_TRUE(marked().empty());
 }
 
-// Would break: once two peers have complained of a reducer, it is never asked to reduce again, since
-// each exchange begins with the complaint and ends with it.
+// Would break: once two peers have complained of a reducer, it is never asked to reduce again,
+// since each exchange begins with the complaint and ends with it.
 TEST(RunReach, AComplaintOfOneExchangeDoesNotRenewItself) {
   SimulatedPeers peers(4, 2, 80);
   const std::vector<std::string> names = {"a", "b", "c", "d"};

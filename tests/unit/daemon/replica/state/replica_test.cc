@@ -16,6 +16,7 @@
 #include "daemon/replica/state/verify.h"
 #include "membership/history/header.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {
@@ -47,6 +48,27 @@ TEST_F(ReplicaTest, BeginsAtVersionZeroWithItsDigest) {
   EXPECT_EQ(replica->header_digest(), GenesisDigest(replica->genesis()));
   EXPECT_EQ(replica->oldest_entry(), 1u);
   EXPECT_TRUE(absl::IsFailedPrecondition(CreateReplica(files_, "/r", run_).status()));
+}
+
+TEST_F(ReplicaTest, IsTheSameWithItsBuffersInFiles) {
+  // Broken: a peer with little memory would leave the run at its first commit, or at its first
+  // restart.
+  const TemporaryDirectory folder;
+  SimDisk disk;
+  SimFiles files(disk);
+  OwnedReplica in_memory = Create();
+  OwnedReplica in_files = *CreateReplica(files, "/r", run_, folder.path());
+  const auto same = [&] {
+    run_.CommitTo(*in_memory, in_memory->version() + 1);
+    run_.CommitTo(*in_files, in_files->version() + 1);
+    in_files->Release();
+    EXPECT_EQ(ToHex(in_files->StateDigest()), ToHex(in_memory->StateDigest()));
+  };
+  for (int i = 0; i < 3; ++i) same();
+  in_files = *OpenReplica(files, "/r", folder.path());
+  ASSERT_EQ(in_files->version(), 3u);
+  same();
+  EXPECT_TRUE(absl::IsResourceExhausted(OpenReplica(files, "/r", "/no/such/folder").status()));
 }
 
 TEST_F(ReplicaTest, IsNotMadeWhereOneStands) {

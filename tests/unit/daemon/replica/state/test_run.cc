@@ -140,23 +140,25 @@ void TestRun::CommitTo(Replica& replica, uint64_t version) const {
   }
 }
 
-absl::StatusOr<OwnedReplica> CreateReplica(Files& files, const std::string& dir,
-                                           const TestRun& run) {
+absl::StatusOr<OwnedReplica> CreateReplica(Files& files, const std::string& dir, const TestRun& run,
+                                           const std::string& buffer_folder) {
   OwnedReplica owned;
   *owned.theta = run.Theta();
-  ASSIGN_OR_RETURN(owned.replica,
-                   Replica::Create(files, dir, run.Genesis(), absl::MakeSpan(*owned.theta)));
+  ASSIGN_OR_RETURN(owned.replica, Replica::Create(files, dir, run.Genesis(),
+                                                  absl::MakeSpan(*owned.theta), buffer_folder));
   return owned;
 }
 
-absl::StatusOr<OwnedReplica> OpenReplica(Files& files, const std::string& dir) {
+absl::StatusOr<OwnedReplica> OpenReplica(Files& files, const std::string& dir,
+                                         const std::string& buffer_folder) {
   OwnedReplica owned;
-  ASSIGN_OR_RETURN(
-      owned.replica,
-      Replica::Open(files, dir, [&](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
-        owned.theta->assign(elements, 0.0f);
-        return absl::MakeSpan(*owned.theta);
-      }));
+  ASSIGN_OR_RETURN(owned.replica, Replica::Open(
+                                      files, dir,
+                                      [&](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
+                                        owned.theta->assign(elements, 0.0f);
+                                        return absl::MakeSpan(*owned.theta);
+                                      },
+                                      buffer_folder));
   return owned;
 }
 

@@ -60,9 +60,10 @@ struct OwnedReplica {
   Replica& operator*() const { return *replica; }
 };
 
-absl::StatusOr<OwnedReplica> CreateReplica(Files& files, const std::string& dir,
-                                           const TestRun& run);
-absl::StatusOr<OwnedReplica> OpenReplica(Files& files, const std::string& dir);
+absl::StatusOr<OwnedReplica> CreateReplica(Files& files, const std::string& dir, const TestRun& run,
+                                           const std::string& buffer_folder = "");
+absl::StatusOr<OwnedReplica> OpenReplica(Files& files, const std::string& dir,
+                                         const std::string& buffer_folder = "");
 
 // Returns the seal, which is signed if there is a key.
 v1::Seal SealOf(Replica& replica, const std::optional<SigningKey>& key = std::nullopt);
