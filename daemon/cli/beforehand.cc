@@ -180,7 +180,7 @@ absl::Status CheckFits(const Config& config, uint32_t workers, const MemoryLimit
   // the worker's own parameters and gradients, too. What an optimiser keeps depends on which it is.
   const bool gpu = absl::StrContains(config.worker.device, "cuda") ||
                    config.model.kind == kStubKind || config.worker.device == "auto";
-  const bool on_disk = !ValueFolderOf(config.peer).empty();
+  const bool on_disk = config.peer.values_in == "disk";
   const double bytes = (on_disk ? 0 : 8) + (gpu ? 0 : 8);
   const auto parameters = static_cast<double>(TrainedParameters(MakeModelSpec(config.model)));
   const double needed = bytes * parameters * workers;

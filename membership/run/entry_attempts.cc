@@ -321,9 +321,10 @@ EntryAttempts::Candidates EntryAttempts::Choose(absl::Time now, const v1::RunSpe
 
 std::vector<std::string> EntryAttempts::NotAwaited(const Members& members) const {
   std::vector<std::string> peers = judge_.Offenders();
-  if (members.reach().empty()) return peers;
+  if (members.reach().doubts().empty()) return peers;
   for (const auto& [peer, member] : members.roster().members()) {
-    if (members.CutOff(peer) && std::find(peers.begin(), peers.end(), peer) == peers.end()) {
+    if (members.reach().CutOff(peer) &&
+        std::find(peers.begin(), peers.end(), peer) == peers.end()) {
       peers.push_back(peer);
     }
   }
@@ -605,7 +606,8 @@ void EntryAttempts::NoteComplaints(uint64_t version, const Ballot& exchange, Mem
   for (const auto& [accused, accusers] : exchange.accusers()) {
     for (const std::string& accuser : accusers) {
       // What the exchange began with was not found in it: a complaint must not renew itself.
-      if (IsKnown(accuser, accused) || members->reach().InDoubt(accuser, accused)) continue;
+      if (IsKnown(accuser, accused) || members->reach().doubts().InDoubt(accuser, accused))
+        continue;
       complaints_[accused][accuser] = until;
     }
   }
@@ -618,7 +620,7 @@ void EntryAttempts::NoteComplaints(uint64_t version, const Ballot& exchange, Mem
 
 std::map<std::string, std::set<std::string>> EntryAttempts::Doubts(uint64_t version,
                                                                    const Members& members) const {
-  std::map<std::string, std::set<std::string>> doubts = members.reach().ByAccused();
+  std::map<std::string, std::set<std::string>> doubts = members.reach().doubts().ByAccused();
   for (const auto& [accused, complaints] : complaints_) {
     for (const auto& [accuser, until] : complaints) {
       if (until >= version) doubts[accused].insert(accuser);
@@ -694,7 +696,7 @@ std::vector<std::string> EntryAttempts::GiveUp(absl::Time now, uint64_t committe
   NoteComplaints(version, *current_, members);
   for (const auto& [accused, accusers] : current_->accusers()) {
     const bool dialled = std::any_of(accusers.begin(), accusers.end(), [&](const auto& accuser) {
-      return !IsKnown(accuser, accused) || members->reach().InDoubt(accuser, accused);
+      return !IsKnown(accuser, accused) || members->reach().doubts().InDoubt(accuser, accused);
     });
     if (dialled) members->info(accused).dialled_in_vain_until = now + settings_.failure_timeout;
   }

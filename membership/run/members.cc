@@ -30,12 +30,6 @@ constexpr size_t kLongestTrouble = 1000;
 // The most peers, and the most reasons, that one line names.
 constexpr size_t kMostNamed = 4;
 
-// How often the coordinator dials a member that answers, and how many in a tick: each costs a
-// handshake.
-constexpr absl::Duration kDialledAgain = absl::Minutes(1);
-constexpr absl::Duration kLeastPause = absl::Seconds(5);  // for a member that does not answer
-constexpr size_t kDialsAtOnce = 16;
-
 // A folder that was restored from a backup is noticed once. Two machines with one key are noticed
 // each time they take turns, which they do at least once a day.
 constexpr uint32_t kTurnsOfTwo = 2;
@@ -51,7 +45,7 @@ Members::Members(const RunSettings& settings, const StoredRun& stored, absl::Tim
     : settings_(settings),
       roster_(settings.failure_timeout, now, stored.members),
       news_(settings.failure_timeout),
-      reach_(settings.failure_timeout) {
+      reach_(roster_, news_, settings.failure_timeout) {
   for (const ContributorSum& sum : stored.checkpoint.contributors) {
     infos_[sum.peer].rounds = sum.rounds;
     infos_[sum.peer].tokens = sum.tokens;
@@ -186,10 +180,8 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
     info.progress.Clear();
     info.spared_until = 0;
     info.dialled_in_vain_until = absl::InfinitePast();
-    ForgetReach(now, peer, out);
-  } else if (!known) {
-    TakeUpReach(now, peer, out);
   }
+  reach_.OnJoined(now, peer, joined.same_process, out);
   Record(peer, &out->update);
   out->Say(absl::StrCat(
       "peer ", peer, known && joined.same_process ? " resumed its session" : " joined",
@@ -197,12 +189,6 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
       hello.address().empty() ? "dials out only" : hello.address(),
       hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "", ")"));
   SayTaken(*roster_.Find(peer), out);
-  // It must be known whether it answers before any peer depends on it.
-  const bool dialable = !roster_.Find(peer)->address.empty();
-  if (dialable && !joined.same_process) {
-    info.dialled_at = now;
-    out->probes.push_back({peer, hello.address()});
-  }
   return joined;
 }
 
@@ -228,127 +214,14 @@ void Members::NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResu
   const RosterMember* const member = roster_.Find(peer);
   if (member == nullptr || member->claimed != address) return;
   roster_.NoteDialled(peer, result != ProbeResult::kAnswered);
-  if (result == ProbeResult::kAnswered) {
-    Settle(now, kCoordinatorDials, peer, out);
-  } else if (member->present() && member->address == address) {
-    Doubt(now, kCoordinatorDials, peer,
-          result == ProbeResult::kRefused ? "connection refused" : "no answer", out);
+  if (result == ProbeResult::kAnswered || (member->present() && member->address == address)) {
+    reach_.NoteDialled(now, peer, result, out);
   }
   if (result != ProbeResult::kAnswered || !roster_.GrantAddress(peer)) return;
   Record(peer, &out->update);
   out->Say(absl::StrCat("peer ", peer, " is the one that answers at ", address,
                         ": no other peer that advertises it is dialled there"),
            RunOutput::Severity::kWarning);
-}
-
-bool Members::NoteReached(absl::Time now, const std::string& peer, const v1::Reached& reached,
-                          RunOutput* out) {
-  const RosterMember* const to = roster_.Find(reached.peer());
-  if (to == nullptr || to->address.empty()) return false;
-  const bool before = to->unreachable;
-  // Of one that has gone since as well, or the doubt would outlive its reason.
-  if (reached.answers()) {
-    Settle(now, peer, to->peer, out);
-  } else if (to->present()) {
-    Doubt(now, peer, to->peer, reached.reason(), out);
-  }
-  return to->unreachable && !before;
-}
-
-bool Members::CutOff(const std::string& peer) const {
-  size_t alone = 0;
-  for (const auto& [to, accusers] : reach_.ByAccused()) {
-    alone += accusers.size() == 1 && accusers.count(peer) > 0 ? 1 : 0;
-  }
-  return alone > MostAccused(roster_.Trainers());
-}
-
-void Members::Doubt(absl::Time now, const std::string& from, const std::string& to,
-                    const std::string& reason, RunOutput* out) {
-  if (!reach_.NoteInVain(now, from, to, reason)) return;
-  const bool own = from == kCoordinatorDials;
-  out->Say(absl::StrCat(own ? "the coordinator" : absl::StrCat("peer ", from), " cannot reach ", to,
-                        " at ", roster_.Find(to)->address, Because(reason)),
-           RunOutput::Severity::kWarning);
-  FollowReach(now, to, out);
-  // The coordinator's own dial shows whether one route or the address is at fault.
-  if (!own) out->probes.push_back({to, roster_.Find(to)->address});
-}
-
-void Members::Settle(absl::Time now, const std::string& from, const std::string& to,
-                     RunOutput* out) {
-  if (!reach_.NoteAnswered(from, to)) return;
-  out->Say(absl::StrCat(from == kCoordinatorDials ? "the coordinator" : absl::StrCat("peer ", from),
-                        " reaches ", to, " again"));
-  FollowReach(now, to, out);
-}
-
-void Members::FollowReach(absl::Time now, const std::string& peer, RunOutput* out) {
-  if (!roster_.SetUnreachable(peer, reach_.Unreachable(peer))) return;
-  NoteChange();
-  const RosterMember& member = *roster_.Find(peer);
-  if (!member.unreachable) return;
-  out->Say(absl::StrCat("peer ", peer, ": ", reach_.Told(now, peer, member.address)),
-           RunOutput::Severity::kWarning);
-}
-
-// It may be reached now, and so may the peers that it could not reach.
-void Members::ForgetReach(absl::Time now, const std::string& peer, RunOutput* out) {
-  SetReachAside(now, peer, out);
-  reach_.Forget(peer);
-}
-
-void Members::SetReachAside(absl::Time now, const std::string& peer, RunOutput* out) {
-  std::set<std::string> named = {peer};
-  for (const auto& [to, accusers] : reach_.ByAccused()) {
-    if (accusers.count(peer) > 0) named.insert(to);
-  }
-  reach_.SetAside(peer);
-  for (const std::string& one : named) {
-    if (roster_.Find(one) != nullptr) FollowReach(now, one, out);
-  }
-}
-
-void Members::TakeUpReach(absl::Time now, const std::string& peer, RunOutput* out) {
-  const auto here = [this](const std::string& other) {
-    const RosterMember* const member = roster_.Find(other);
-    return member != nullptr && member->present();
-  };
-  for (const std::string& one : reach_.TakeUp(now, peer, here)) FollowReach(now, one, out);
-}
-
-void Members::TickReach(absl::Time now, RunOutput* out) {
-  for (const Reach::Doubt& doubt : reach_.Lapse(now)) {
-    if (roster_.Find(doubt.to) != nullptr) FollowReach(now, doubt.to, out);
-  }
-  size_t dials = 0;
-  for (const auto& [peer, member] : roster_.members()) {
-    if (!member.connected() || !member.present() || member.address.empty()) continue;
-    const bool doubted = !reach_.Accusers(peer).empty();
-    const absl::Duration pause =
-        doubted ? std::max(settings_.failure_timeout, kLeastPause) : kDialledAgain;
-    PeerInfo& info = infos_[peer];
-    if (now - info.dialled_at < pause || dials >= kDialsAtOnce) continue;
-    info.dialled_at = now;
-    ++dials;
-    out->probes.push_back({peer, member.address});
-  }
-}
-
-void Members::ShowReach(absl::Time now, v1::RunStatus* status) const {
-  for (const Reach::Doubt& doubt : reach_.All()) {
-    v1::ReachDoubt* const shown = status->add_doubts();
-    shown->set_from(doubt.from);
-    shown->set_to(doubt.to);
-    shown->set_seconds(absl::ToDoubleSeconds(now - doubt.since));
-    shown->set_reason(doubt.reason);
-  }
-  for (v1::PeerStatus& peer : *status->mutable_peers()) {
-    const v1::Member& member = peer.member();
-    const std::string told = reach_.Told(now, member.peer(), member.address());
-    if (told.empty()) continue;
-    peer.set_why(peer.why().empty() ? told : absl::StrCat(peer.why(), "; ", told));
-  }
 }
 
 std::string Members::PeerOf(SessionId session) const {
@@ -443,7 +316,7 @@ bool Members::NoteWorkerTrouble(const std::string& peer, const std::string& trou
 std::vector<Roster::Death> Members::Tick(absl::Time now, const Ledger& ledger, bool started,
                                          RunOutput* out) {
   if (ledger.genesis()) roster_.SetParameters(now, ledger.genesis()->manifest().elements());
-  TickReach(now, out);
+  reach_.Tick(now, out);
   const bool came = !roster_.nobody_comes();
   std::vector<Roster::Death> deaths = roster_.Tick(now);
   const size_t here = roster_.Trainers();

@@ -21,9 +21,9 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
-#include "membership/planning/reach.h"
 #include "membership/planning/reduction_plan.h"
 #include "membership/run/ledger.h"
+#include "membership/run/member_reach.h"
 #include "membership/run/pace.h"
 #include "membership/run/roster.h"
 #include "membership/run/roster_news.h"
@@ -63,8 +63,6 @@ struct PeerInfo {
   uint64_t state_version = 0;
   // The version up to which it must not reduce, because a mean that it averaged was in doubt.
   uint64_t spared_until = 0;
-  // The last time that the coordinator dialled it.
-  absl::Time dialled_at = absl::InfinitePast();
   // The end of the time in which it must not reduce at all, because it could not be dialled.
   absl::Time dialled_in_vain_until = absl::InfinitePast();
   StepTimes step_times;
@@ -107,16 +105,9 @@ class Members {
   // answered, the address becomes its own.
   void NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResult result, RunOutput* out);
 
-  // The known cases of a peer that cannot reach another. NoteReached takes a member's report of its
-  // dials, and returns true if this makes the dialled peer count as unreachable.
-  const Reach& reach() const { return reach_; }
-  // Returns true if more than MostAccused connected peers are unreachable for this peer only.
-  bool CutOff(const std::string& peer) const;
-  bool NoteReached(absl::Time now, const std::string& peer, const v1::Reached& reached,
-                   RunOutput* out);
-  // The peer is gone. The doubts that name it count again if the same process comes back.
-  void SetReachAside(absl::Time now, const std::string& peer, RunOutput* out);
-  void ShowReach(absl::Time now, v1::RunStatus* status) const;
+  // Follows which members cannot reach which others.
+  MemberReach& reach() { return reach_; }
+  const MemberReach& reach() const { return reach_; }
   std::string PeerOf(SessionId session) const;  // "" if the session is not a member's current one
   void Forget(const std::string& peer, RunUpdate* update);
 
@@ -226,28 +217,18 @@ class Members {
   absl::Status CheckLife(SessionId session, const v1::Hello& hello, RunOutput* out);
   void NoteTurn(absl::Time now, const v1::Hello& hello, const std::string& former, RunOutput* out);
   void SayTaken(const RosterMember& member, RunOutput* out) const;
-  void Doubt(absl::Time now, const std::string& from, const std::string& to,
-             const std::string& reason, RunOutput* out);
-  void Settle(absl::Time now, const std::string& from, const std::string& to, RunOutput* out);
-  // Ends the doubts that name the peer, which is another process now.
-  void ForgetReach(absl::Time now, const std::string& peer, RunOutput* out);
-  void TakeUpReach(absl::Time now, const std::string& peer, RunOutput* out);
-  void FollowReach(absl::Time now, const std::string& peer, RunOutput* out);
-  // Drops doubts that were not repeated, and dials peers that were not dialled for long.
-  void TickReach(absl::Time now, RunOutput* out);
   void NoteQuorum(const std::string& said, bool sealed, RunOutput* out) const;
 
   const RunSettings& settings_;
   Roster roster_;
   std::map<std::string, PeerInfo> infos_;
-  uint64_t noted_ = 0;  // the newest entry whose contributors are known
-  // The contributors of all entries from the next one up to noted_ are known.
-  uint64_t noted_from_ = 0;
+  uint64_t noted_ = 0;       // the newest entry whose contributors are known
+  uint64_t noted_from_ = 0;  // the contributors of the entries after it, up to noted_, are known
   // The time since which each peer is waited for after the seal; never restarted.
   std::map<std::string, absl::Time> awaited_since_;
   std::set<std::string> given_up_;  // peers that are no longer waited for
   RosterNews news_;
-  Reach reach_;
+  MemberReach reach_;
 };
 
 }  // namespace atolld

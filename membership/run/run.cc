@@ -181,7 +181,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       if (exchange) Act(now, exchange->OnUnreachable(peer, message.reducer_unreachable()));
       break;
     case v1::PeerMessage::kReached:
-      if (members_.NoteReached(now, peer, message.reached(), &out_) && exchange)
+      if (members_.reach().NoteReached(now, peer, message.reached(), &out_) && exchange)
         Act(now, exchange->OnFoundUnreachable(message.reached().peer()));
       if (message.reached().answers()) exchanges_.NoteAnswers(peer, message.reached().peer());
       break;
@@ -274,7 +274,7 @@ void Run::Refuse(absl::Time now, const std::string& peer, const absl::Status& wh
 
 void Run::Gone(absl::Time now, const std::string& peer) {
   members_.Record(peer, &out_.update);
-  members_.SetReachAside(now, peer, &out_);
+  members_.reach().OnGone(now, peer, &out_);
   beginning_.Forget(peer);
   ending_.TakeBack(peer);
   adoption_.Remove(peer);
@@ -501,8 +501,8 @@ void Run::AdvanceTraining(absl::Time now) {
   for (const std::string& peer :
        round.LeaveOut(roster, exchanges_.NotAwaited(members_), judge.settings().least)) {
     out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer, " is left out ",
-                          members_.CutOff(peer) ? "while it cannot reach the others"
-                                                : "for what its updates were"),
+                          members_.reach().CutOff(peer) ? "while it cannot reach the others"
+                                                        : "for what its updates were"),
              Severity::kWarning);
   }
   const bool was_started = round.started();
@@ -704,8 +704,7 @@ void Run::OnUpdateRefused(absl::Time now, const std::string& peer,
   if (!exchange || refused.version() != version || refused.epoch() != ledger_.epoch()) return;
   const bool counts = exchanges_.judge().NoteReport(peer, refused);
   Act(now, exchange->OnRefused(peer, refused));
-  if (!counts) return;
-  exchanges_.NoteRefused(refused, &out_);
+  if (counts) exchanges_.NoteRefused(refused, &out_);
 }
 
 void Run::OnAuditReport(absl::Time now, const std::string& peer, const v1::AuditReport& report) {

@@ -72,7 +72,7 @@ v1::RunStatus RunView::Status(absl::Time now, std::optional<absl::Time> wall,
     run_.exchanges.Show(member.peer(), peer);
     peer->set_ready_seconds(absl::ToDoubleSeconds(round.ReadyAfter(member.peer())));
   }
-  members.ShowReach(now, &status);
+  members.reach().Show(now, &status);
   ledger.ShowShares(&status);
   if (wall) members.ShowClocks(now, *wall, &status);
   if (wall) ledger.ShowEnd(now, *wall, exchanging(), &status);

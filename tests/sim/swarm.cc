@@ -382,8 +382,9 @@ void Swarm::Finish() {
 }
 
 // A peer that has never lied, and was never disturbed, must not be recorded as an offender. In mode
-// "streaming" a joiner keeps parameters of its own, and a stub's training converges: when the others
-// have arrived and their updates are almost zero, its own are long without a lie.
+// "streaming" a joiner keeps parameters of its own, and a stub's training converges: once the
+// others have arrived, and their updates are almost zero, those of the joiner are long without a
+// lie.
 void Swarm::CheckJudged() {
   if (!cluster_.invariants().history().Finite()) {
     cluster_.invariants().Violate(1, "the last state is not finite");

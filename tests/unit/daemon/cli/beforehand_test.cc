@@ -109,6 +109,12 @@ TEST_F(BeforehandTest, TheModelFitsIntoMemory) {
   config_.model.layers = 8;
   EXPECT_THAT(std::string(CheckFits(config_, 2, memory).message()),
               HasSubstr("this process may have 1.1 GB (cgroup memory.max)"));
+  EXPECT_THAT(std::string(CheckFits(config_, 2, memory).message()),
+              HasSubstr("[peer] values_in = \"disk\" keeps 8 bytes a parameter out of it"));
+  config_.worker.device = "cuda";
+  EXPECT_FALSE(CheckFits(config_, 2, memory).ok());
+  config_.peer.values_in = "disk";
+  EXPECT_TRUE(CheckFits(config_, 2, memory).ok());
   memory.bytes = 0;  // nothing is known
   EXPECT_TRUE(CheckFits(config_, 2, memory).ok());
 }
