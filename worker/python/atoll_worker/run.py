@@ -395,6 +395,7 @@ class Run:
         if self._round is not None:
             self._round.replaced = True  # this one supersedes it
         if not own:
+            self._base = np.empty(0, np.float32)  # not two of them at a time
             self._base = memory.guess() if start == "guess" else memory.theta()
             self._parameters.write(self._base)
             self._has_own = True

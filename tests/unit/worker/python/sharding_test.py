@@ -222,6 +222,8 @@ class ShardingTest(unittest.TestCase):
         _, _, theta = self.rounds(spec, "cpu,cpu,cpu", count=1, state=path)
         shutil.copy(path, path + ".three")
         self.assertEqual([], [one for one in os.listdir(self.top) if one.endswith(".parts")])
+        self.rounds(self.spec(lora_rank=2, lora_alpha=4) if peft else self.spec(), "cpu,cpu",
+                    count=1, steps=1, state=path)  # whose state is not taken
         for device in ("cpu,cpu", "cpu"):
             shutil.copy(path + ".three", path)
             np.testing.assert_allclose(wanted, second(device, path, theta), atol=2e-4)

@@ -5,6 +5,7 @@ rank 0, one for each device of this machine, or by torchrun, on one machine or s
 can go on without the others, so all of them end when one does, with the reason.
 """
 
+import ctypes
 import os
 import shutil
 import signal
@@ -19,15 +20,17 @@ from typing import Any, Callable, List, NoReturn, Optional, Tuple
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.needs import need
 
-IDLE = timedelta(days=365)   # an order may be long in coming; who is gone is noticed otherwise
+IDLE = timedelta(days=20)    # an order may be long in coming; its milliseconds fit 31 bits
 LOOK_SECONDS = 0.2           # between two looks at the processes that were started here
 GRACE_SECONDS = 3            # for the reason to be known once an exchange has failed
 BEAT_SECONDS = 5             # of ranks that are on other machines
 SILENT_SECONDS = 60          # a rank that has not beaten for so long is gone
 LONGEST_REASON = 500
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+LARGE_BYTES = 1 << 20        # tensors of layers are larger, what Python allocates is smaller
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-GUIDE = ("Each rank holds a part of the model, so all of them end, and the daemon starts the "
-         "worker again.")
+GUIDE = ("Each rank holds a part of the model, so all of them end; the daemon starts the worker "
+         "again")
 
 
 def by_torchrun() -> bool:
@@ -54,14 +57,26 @@ def how_it_ended(code: int) -> str:
         name = "unknown"
     killed = f"was killed by signal {-code} ({name})"
     if -code == signal.SIGKILL:
-        killed += (", as the kernel does where memory is short (`dmesg` says so): then take more "
-                   "devices, a smaller batch, or [inner] accumulation or checkpointing")
+        killed += (", by somebody or for want of memory (see `dmesg`; then take more devices, "
+                   "fewer rows or [inner] checkpointing)")
     return killed
 
 
 def is_of_connection(error: Exception) -> bool:
     """Whether an exchange failed because another rank is gone, as gloo tells it."""
     return isinstance(error, RuntimeError) and "onnection" in str(error)
+
+
+def give_memory_back() -> None:
+    """Has glibc return what is freed. Layers are put together and taken apart all the time, and it
+    would keep pieces of up to 32 MiB for itself: at a model of 63 million parameters, as much again
+    as all that a rank holds."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another C library
+        return
+    for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+        mallopt(parameter, LARGE_BYTES)
 
 
 class Ranks:
@@ -72,6 +87,7 @@ class Ranks:
         self._torch, self._distributed = need("torch"), need("torch.distributed")
         self._store = store
         self.rank, self.size, self.device = rank, size, device
+        give_memory_back()
         gpu = device.startswith("cuda")
         if gpu:
             self._torch.cuda.set_device(device)
@@ -224,8 +240,8 @@ class Launched(Others):
         if is_of_connection(error):
             return WorkerFailure(f"a rank of the {self.ranks.size} that torchrun started is gone "
                                  f"({' '.join(str(error).split())[:200]}); what torchrun printed "
-                                 f"on its machine names it. {GUIDE} Start torchrun again on the "
-                                 "other machines")
+                                 f"on its machine names it. {GUIDE}; start torchrun again on "
+                                 "the other machines")
         return error
 
     def close(self) -> None:

@@ -207,8 +207,8 @@ class Leader(Together):
             return False
         try:
             told = without_parts(states, self.optimizer.parts)
-        except (KeyError, IndexError, TypeError) as error:
-            print(f"the optimiser's state in {path} is not used: {error!r}", flush=True)
+        except (WorkerFailure, KeyError, IndexError, TypeError) as error:
+            print(f"the optimiser's state in {path} is not used: {error}", flush=True)
             return False
         self._do("all_load", told, own=states)
         return True

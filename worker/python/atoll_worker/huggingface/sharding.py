@@ -104,6 +104,16 @@ def _blocks(model: Any) -> List[Any]:
     return [one for one in blocks if any(True for _ in one.parameters())]
 
 
+def _embeddings(model: Any) -> List[Any]:
+    """The embedding and the head, if they are two: then neither is whole while the blocks are
+    computed."""
+    pair = [model.get_input_embeddings(), model.get_output_embeddings()]
+    if any(getattr(one, "weight", None) is None for one in pair) or \
+            pair[0].weight is pair[1].weight:
+        return []
+    return pair
+
+
 def divided(plan: Plan, ranks: Ranks, precision: str, checkpointing: bool) -> Any:
     """The plan's model on this rank's device, divided among the ranks. Its parameters have no
     values yet.
@@ -120,6 +130,8 @@ def divided(plan: Plan, ranks: Ranks, precision: str, checkpointing: bool) -> An
         if precision == "bf16" else fsdp.MixedPrecisionPolicy()
     for block in _blocks(model):
         fsdp.fully_shard(block, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
+    for one in _embeddings(model):
+        fsdp.fully_shard(one, mesh=mesh, reshard_after_forward=True)
     fsdp.fully_shard(model, mesh=mesh, reshard_after_forward=True)
     model.to_empty(device=ranks.device)
     for name, one in model.named_buffers():
@@ -231,16 +243,27 @@ class WholeStates:
 
 
 def without_parts(states: List[Any], optimizers: List[Any]) -> List[Any]:
-    """What rank 0 tells the others of whole states: all but the tensors that are divided."""
-    told = []
-    for one, state in zip(optimizers, states):
+    """What rank 0 tells the others of whole states: all but the tensors that are divided.
+    WorkerFailure: they are of other parameters."""
+    def told_of(one: Any, state: Any) -> Any:
+        if [len(group["params"]) for group in one.param_groups] != \
+                [len(group["params"]) for group in state["param_groups"]]:
+            raise WorkerFailure("it is of another number of parameters")
         shapes = [tuple(parameter.shape) for group in one.param_groups
                   for parameter in group["params"]]
-        told.append({"param_groups": state["param_groups"], "state": {
-            index: {key: PART if getattr(value, "shape", None) == shapes[index] else value
-                    for key, value in entries.items()}
-            for index, entries in state["state"].items()}})
-    return told
+        told: Dict[int, Dict[str, Any]] = {}
+        for index, entries in state["state"].items():
+            for key, value in entries.items():
+                shape = tuple(getattr(value, "shape", ()))
+                if shape not in ((), shapes[index]):
+                    raise WorkerFailure(f"{key} of parameter {index} is {list(shape)}, and the "
+                                        f"parameter {list(shapes[index])}")
+            told[index] = {key: PART if getattr(value, "ndim", 0) else value
+                           for key, value in entries.items()}
+        return {"param_groups": state["param_groups"], "state": told}
+    if len(states) != len(optimizers):
+        raise WorkerFailure(f"it has {len(states)} parts; the optimiser has {len(optimizers)}")
+    return [told_of(one, state) for one, state in zip(optimizers, states)]
 
 
 def take_states(told: List[Any], whole: Optional[List[Any]], optimizers: List[Any],
@@ -253,7 +276,7 @@ def take_states(told: List[Any], whole: Optional[List[Any]], optimizers: List[An
         for index in sorted(state["state"]):
             taken[index] = dict(state["state"][index])
             for key, value in sorted(taken[index].items()):
-                if value is PART or (isinstance(value, str) and value == PART):
+                if isinstance(value, str) and value == PART:
                     taken[index][key] = torch.zeros_like(parameters[index])
                     parts.spread(taken[index][key],
                                  whole[number]["state"][index][key] if whole else None)
