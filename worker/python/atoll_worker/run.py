@@ -420,8 +420,9 @@ class Run:
     @contextlib.contextmanager
     def _judging(self, memory: Memory) -> Iterator[None]:
         """Within it the parameters are theta's."""
-        put_aside = getattr(self._parameters, "put_aside", None)
-        if put_aside:
+        put_aside, put_back = (getattr(self._parameters, name, None)
+                               for name in ("put_aside", "put_back"))
+        if put_aside and put_back:
             put_aside()
         else:
             self._parameters.read(self._own)
@@ -429,8 +430,8 @@ class Run:
         try:
             yield
         finally:
-            if put_aside:
-                self._parameters.put_back()
+            if put_aside and put_back:
+                put_back()
             else:
                 self._parameters.write(self._own)
 

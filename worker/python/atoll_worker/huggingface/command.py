@@ -64,6 +64,10 @@ def _export(options: argparse.Namespace) -> int:
 
 def _work(socket: str, device: str, sharding: str) -> int:
     import atoll_worker
+    if sharding:
+        from atoll_worker.huggingface import ranks
+        if ranks.by_torchrun():
+            ranks.show_life()  # the run, or its data, may be long in coming
     with atoll_worker.connect(socket) as run:
         from atoll_worker.huggingface.needs import need
         for library in ("torch", "transformers"):

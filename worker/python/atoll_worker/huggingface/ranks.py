@@ -5,8 +5,11 @@ rank 0, one for each device of this machine, or by torchrun, on one machine or s
 can go on without the others, so all of them end when one does, with the reason.
 """
 
+import atexit
+import contextlib
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -166,7 +169,11 @@ class Others:
         print(f"atoll-hf-worker: {self._lost}", file=sys.stderr, flush=True)
         self._on_lost(self._lost)
         time.sleep(1)  # for the daemon to read it
+        self._tidy()
         os._exit(1)
+
+    def _tidy(self) -> None:
+        """Removes what nobody needs once this process has ended."""
 
 
 class Children(Others):
@@ -176,6 +183,7 @@ class Children(Others):
         super().__init__(on_lost)
         self._devices = devices
         self._top = tempfile.mkdtemp(prefix="atoll-ranks-")
+        atexit.register(self._tidy)
         meeting = os.path.join(self._top, "meeting")
         self._children = [subprocess.Popen(
             [sys.executable, "-m", "atoll_worker.huggingface", *arguments, "--helper",
@@ -207,42 +215,49 @@ class Children(Others):
             one.wait()
             if one.stdin is not None:
                 one.stdin.close()
+        self._tidy()
+
+    def _tidy(self) -> None:
         shutil.rmtree(self._top, ignore_errors=True)
 
 
 class Launched(Others):
-    """Ranks that torchrun has started, here or on other machines: each shows now and then, in the
-    store that torchrun gives them, that it lives."""
+    """Ranks that torchrun has started, here or on other machines. Each shows now and then, in the
+    store that torchrun gives them, that it lives; rank 0 does so from its start on (show_life)."""
 
     def __init__(self, device: str, on_lost: Callable[[str], None]):
         super().__init__(on_lost)
-        self.ranks = _meet_by_torchrun(device)
-        self._pulse = _Pulse(self.ranks.rank, self.ranks.size)
+        if rank_here() > 0:
+            show_life()
+        # Before the first exchange, which waits for who never comes: a torchrun that is begun again
+        # sooner than another one has its ranks wait in a store of which the other knows nothing.
         threading.Thread(target=self._watch, daemon=True).start()
+        self.ranks = _meet_by_torchrun(device)
 
     def _watch(self) -> None:
-        watched = list(range(1, self.ranks.size)) if self.ranks.rank == 0 else [0]
+        size = int(os.environ["WORLD_SIZE"])
+        pulse = _Pulse(list(range(1, size)) if rank_here() == 0 else [0])
         while not self._leaving:
-            silent = self._pulse.beat(watched)
-            if silent is not None and not self._leaving:
+            silent = pulse.silent()
+            if silent and not self._leaving:
                 self._is_lost(silent)
                 return
             time.sleep(BEAT_SECONDS)
 
     def explained(self, error: Exception) -> Exception:
-        known = super().explained(error)
-        if known is not error:
-            return known
+        if self.lost():
+            return WorkerFailure(self.lost())
         for rank in range(self.ranks.size):
             words = self.ranks.words_of(rank)
             if words:
                 return WorkerFailure(f"rank {rank} of {self.ranks.size} ended: {words}. {GUIDE}")
-        if is_of_connection(error):
-            return WorkerFailure(f"a rank of the {self.ranks.size} that torchrun started is gone "
-                                 f"({' '.join(str(error).split())[:200]}); what torchrun printed "
-                                 f"on its machine names it. {GUIDE}; start torchrun again on "
-                                 "the other machines")
-        return error
+        if not is_of_connection(error):
+            return error
+        how = re.search("[Cc]onnection [a-z ]+", str(error))
+        return WorkerFailure(f"a rank of the {self.ranks.size} that torchrun started is gone "
+                             f"({how.group().strip() if how else 'no connection'}); what torchrun "
+                             f"printed on its machine names it. {GUIDE}; start torchrun again on "
+                             "the other machines")
 
     def close(self) -> None:
         super().close()
@@ -253,32 +268,48 @@ class _Pulse:
     """Signs of life in torchrun's store, through a connection of its own: the other is in use by
     whoever waits for an exchange."""
 
-    def __init__(self, rank: int, size: int):
+    def __init__(self, watched: List[int]):
         distributed = need("torch.distributed")
         store = distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]),
                                      None, False, timedelta(seconds=SILENT_SECONDS))
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self._store = distributed.PrefixStore(f"atoll/{attempt}", store)
-        self._rank, self._size, self._beats = rank, size, 0
-        self._seen = {one: ("", time.monotonic()) for one in range(size)}
+        self._own, self._beats = os.urandom(8).hex(), 0
+        self._seen = {one: ("", time.monotonic()) for one in watched}
 
-    def beat(self, watched: List[int]) -> Optional[str]:
-        """Shows that this rank lives; returns which of those watched does not, if one does not."""
+    def beat(self) -> None:
         self._beats += 1
+        self._store.set(f"beat/{rank_here()}", f"{self._own} {self._beats}")
+
+    def silent(self) -> str:
+        """Which of those watched does not live, and how it is known; "": none."""
+        size = os.environ["WORLD_SIZE"]
         try:
-            self._store.set(f"beat/{self._rank}", str(self._beats))
-            for rank in watched:
-                key, (last, since) = f"beat/{rank}", self._seen[rank]
+            for rank, (last, since) in self._seen.items():
+                key = f"beat/{rank}"
                 now = self._store.get(key).decode() if self._store.check([key]) else ""
+                if last and now.split()[:1] != last.split()[:1]:
+                    return f"rank {rank} of {size} was started anew"
                 if now != last:
                     self._seen[rank] = (now, time.monotonic())
                 elif time.monotonic() - since > SILENT_SECONDS:
-                    return (f"rank {rank} of {self._size} has shown nothing for {SILENT_SECONDS} "
-                            "s: its machine or the line to it is gone")
-        except Exception as error:
+                    return (f"rank {rank} of {size} has shown nothing for {SILENT_SECONDS} s: it, "
+                            "its machine or the line to it is gone")
+        except Exception as error:  # whatever a store throws
             return ("the store that torchrun keeps for its ranks is gone "
                     f"({' '.join(str(error).split())[:200]})")
-        return None
+        return ""
+
+
+def show_life() -> None:
+    """Of a rank of torchrun's, as long as its process lives."""
+    def show() -> None:
+        with contextlib.suppress(Exception):  # without the store there is nobody to show it to
+            pulse = _Pulse([])
+            while True:
+                pulse.beat()
+                time.sleep(BEAT_SECONDS)
+    threading.Thread(target=show, daemon=True).start()
 
 
 def _meet(meeting: str, rank: int, size: int, device: str) -> Ranks:

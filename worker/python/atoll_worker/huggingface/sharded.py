@@ -1,9 +1,11 @@
 """What the ranks of a divided model do together: each order of rank 0, done by all."""
 
+import contextlib
 import math
 import os
+import threading
 import time
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.batches import chosen, parts
 from atoll_worker.huggingface.data import Row, Rows
 from atoll_worker.huggingface.folder import ModelFolder
-from atoll_worker.huggingface.model import base_digest, build, trained
+from atoll_worker.huggingface.model import base_digest, build
 from atoll_worker.huggingface.needs import need
 from atoll_worker.huggingface.ranks import (Children, Launched, Others, Ranks, by_torchrun,
                                             device_by_torchrun, follow)
@@ -23,6 +25,7 @@ from atoll_worker.huggingface.worker import COMPILE, Computing, device_of
 from atoll_worker.parameters import Shapes, pieces
 from atoll_worker.run import Run
 
+SHOW_SECONDS = 1
 REST = 20  # times as long as the optimiser's state took to write, until it is written again
 
 
@@ -37,12 +40,29 @@ def check(spec: run_pb2.RunSpec) -> None:
                             "through torch.compile; leave out one of the two")
 
 
+@contextlib.contextmanager
+def _showing(alive: Callable[[], None]) -> Iterator[None]:
+    """Calls `alive` now and then: the daemon ends a worker that shows nothing for long."""
+    ended = threading.Event()
+
+    def show() -> None:
+        while not ended.wait(SHOW_SECONDS):
+            alive()
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 class Together(Computing):
     """Computing on a divided model. What begins with `all_` every rank does at the same time; its
     last argument is what rank 0 alone has."""
 
     def __init__(self, spec: run_pb2.RunSpec, model: Any, ranks: Ranks):
-        super().__init__(spec, None, ranks.device, model=model)
+        super().__init__(spec, model, ranks.device)
         self.ranks, self._parts = ranks, Parts(ranks)
         self._aside: List[Any] = []
 
@@ -141,8 +161,6 @@ class Leader(Together):
                  threads: int):
         self._others = others
         whole = build(folder, spec)
-        if not trained(whole):
-            raise WorkerFailure(f"[model] path '{folder.path}': nothing in it is trained")
         frozen = any(not one.requires_grad for one in whole.parameters())
         self._base_digest = base_digest(folder, spec.inner.precision, spec.seed, whole) \
             if frozen else b""
@@ -220,10 +238,15 @@ class Leader(Together):
             self._saved = time.monotonic()
             self._took = self._saved - began
 
-    def save_now_and_then(self, path: str, run_id: str) -> None:
-        """A rank that is killed takes its part of the state with it."""
-        if time.monotonic() - self._saved >= REST * self._took:
+    def save_now_and_then(self, path: str, run_id: str, alive: Callable[[], None]) -> float:
+        """A rank that is killed takes its part of the state with it. Calls `alive` meanwhile, and
+        returns how many seconds it took."""
+        began = time.monotonic()
+        if began - self._saved < REST * self._took:
+            return 0.0
+        with _showing(alive):
             self.save(path, run_id)
+        return time.monotonic() - began
 
     def close(self) -> None:
         self.ranks.tell(None)

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.model import quiet, set_checkpointing
@@ -94,7 +94,7 @@ def _blocks(model: Any) -> List[Any]:
     """The modules that are put together one at a time: those that transformers keeps whole, or the
     members of the longest list of modules."""
     torch = need("torch")
-    names = set()
+    names: Set[str] = set()
     for module in model.modules():
         names.update(getattr(module, "_no_split_modules", None) or ())
     blocks = [one for one in model.modules() if type(one).__name__ in names]

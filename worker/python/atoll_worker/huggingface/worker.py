@@ -55,15 +55,14 @@ class Computing:
     """Model and optimiser on one device, and the steps on them. With a group, each of its ranks
     has one and they step together."""
 
-    def __init__(self, spec: run_pb2.RunSpec, folder: ModelFolder, device: str,
-                 group: Optional[Group] = None, model: Any = None):
-        """`model`: it was built elsewhere."""
+    def __init__(self, spec: run_pb2.RunSpec, model: Any, device: str,
+                 group: Optional[Group] = None):
         torch = need("torch")
         self._torch, self.inner, self.device, self._group = torch, spec.inner, device, group
-        self.model = build(folder, spec, device) if model is None else model
+        self.model = model
         self.named = trained(self.model)
         if not self.named:
-            raise WorkerFailure(f"[model] path '{folder.path}': nothing in it is trained")
+            raise WorkerFailure(f"[model] path '{spec.model.file}': nothing in it is trained")
         self.frozen = any(not one.requires_grad for one in self.model.parameters())
         self.optimizer = InnerOptimizer(self.inner, self.named, device.startswith("cuda"))
         self._forward = torch.compile(self.model) if os.environ.get(COMPILE) == "1" else self.model
@@ -178,7 +177,7 @@ class Training:
         else:
             if count > 1:
                 self._team = Team(devices, run.spec, run.state_path, run.threads or 1)
-            self.computing = Computing(run.spec, folder, devices[0],
+            self.computing = Computing(run.spec, build(folder, run.spec, devices[0]), devices[0],
                                        self._team.group if self._team else None)
             self.parameters = Watched(attach(self.computing.model))
         self._check_ids()
@@ -215,10 +214,11 @@ class Training:
         """As Computing's. Helpers wait meanwhile."""
         return self.computing.evaluate(rows, first, end, self._run.show_evaluated)
 
-    def keep(self) -> None:
+    def keep(self, round: Round) -> None:
         """After a round: what a death of one of several ranks would lose."""
-        if self._leader:
-            self._leader.save_now_and_then(self._run.state_path, self._run.spec.run_id)
+        if self._leader and not round.replaced:
+            round.evaluating += self._leader.save_now_and_then(
+                self._run.state_path, self._run.spec.run_id, round.send_progress)
 
     def close(self) -> None:
         """Keeps the optimiser's state, and lets the helpers go."""
@@ -279,7 +279,7 @@ def train_round(round: Round, training: Training) -> None:
     for step in round:
         loss, tokens = training.train(step, round.base)
         round.report(loss, tokens)
-    training.keep()
+    training.keep(round)
 
 
 def _counts(run: Run, training: Training) -> "dict[str, Any]":
