@@ -84,6 +84,7 @@ WorkerProcess::Settings WorkerSettings(const Config& config, const std::string& 
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;
   settings.device = config.worker.device;
+  settings.sharding = config.worker.sharding;
   settings.slower = config.worker.slower;
   settings.socket = socket;
   settings.value_folder = ValueFolderOf(config.peer);

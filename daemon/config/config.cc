@@ -29,6 +29,7 @@
 #include "daemon/config/run_record.h"
 #include "daemon/config/store_rules.h"
 #include "daemon/config/toml_value.h"
+#include "daemon/config/worker_program.h"
 #include "daemon/env/network.h"
 #include "membership/history/run_files.h"
 #include "membership/planning/message_sizes.h"
@@ -324,6 +325,11 @@ absl::Status CheckModel(const Config& c, ConfigUse use, const ConfigPlaces& plac
 
 // A peer's own config does not have the run's batch; its worker checks again.
 absl::Status CheckDevices(const Config& c, ConfigUse use, const ConfigPlaces& places) {
+  if (use == ConfigUse::kLocal && c.worker.sharding != "none" && !CanBeSharded(c.model.kind)) {
+    return Broken(places, {{"worker", "sharding"}, {"model", "kind"}},
+                  absl::StrCat("[worker] sharding must be 'none' with kind '", c.model.kind,
+                               "': only models of kind 'huggingface' are divided among devices"));
+  }
   const auto devices = 1 + absl::c_count(c.worker.device, ',');
   if (use != ConfigUse::kLocal || static_cast<uint64_t>(devices) <= c.inner.batch) {
     return absl::OkStatus();

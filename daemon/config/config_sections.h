@@ -157,8 +157,9 @@ struct PeerConfig {
   struct Worker {                   // [worker]
     std::string program = "";       // if empty, the program for the run's model beside this binary
     uint32_t threads = 1;
-    std::string device = "auto";  // or "cpu", "cuda:1", "cuda:0,cuda:1"; auto takes a GPU if any
-    double slower = 1;            // a step lasts this many times as long
+    std::string device = "auto";    // or "cpu", "cuda:1", "cuda:0,cuda:1"; auto takes any GPU
+    std::string sharding = "none";  // or "full": the devices hold one model together
+    double slower = 1;              // a step lasts this many times as long
   } worker;
 };
 

@@ -399,6 +399,10 @@ Fields WorkerFields(Config& c) {
        "where it trains; auto: the first GPU, or the CPU where there is none; "
        "\"cuda:0,cuda:1\": both",
        "Set it on a machine with several GPUs, or to keep a GPU free."},
+      {"sharding", OneOf(&c.worker.sharding, {"none", "full"}), kNo,
+       "what each of several devices holds: a whole model, or with 'full' its part of one",
+       "Take 'full' for a model of kind 'huggingface' that is too large for one device; see "
+       "huggingface.md."},
       {"slower", RealNumber{&c.worker.slower, 1, kMostSlower}, kNo,
        "how many times longer each inner step lasts than it takes here; 1: no longer",
        "Raise it to play a slower machine: the rest of a step is sleep, and all that measures "

@@ -37,4 +37,6 @@ bool CanBeSlower(absl::string_view kind) {
   return kind != kExternalKind && kind != kHuggingFaceKind;
 }
 
+bool CanBeSharded(absl::string_view kind) { return kind == kHuggingFaceKind; }
+
 }  // namespace atolld

@@ -24,4 +24,8 @@ std::string NoWorkerText(absl::string_view kind);
 // slower). A user's own worker and the worker for Hugging Face's models cannot.
 bool CanBeSlower(absl::string_view kind);
 
+// Returns true if the worker for a model of this kind can divide the model among several devices
+// ([worker] sharding).
+bool CanBeSharded(absl::string_view kind);
+
 }  // namespace atolld

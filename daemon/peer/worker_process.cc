@@ -122,6 +122,10 @@ void WorkerProcess::Launch() {
     ready = absl::FailedPreconditionError(
         absl::StrCat("[worker] slower must be 1 with a model of kind '", kind, "'"));
   }
+  if (ready.ok() && settings_.sharding != "none" && !CanBeSharded(kind)) {
+    ready = absl::FailedPreconditionError(
+        absl::StrCat("[worker] sharding must be 'none' with a model of kind '", kind, "'"));
+  }
   if (!ready.ok()) {
     const std::string why(ready.message());
     env_.executor.Post(guard_.Wrap([this, why] { OnGone(why); }));
@@ -131,6 +135,9 @@ void WorkerProcess::Launch() {
   options.arguments = {program_, "--socket", settings_.socket};
   if (settings_.device != "auto") {
     options.arguments.insert(options.arguments.end(), {"--device", settings_.device});
+  }
+  if (settings_.sharding != "none") {
+    options.arguments.insert(options.arguments.end(), {"--sharding", settings_.sharding});
   }
   if (settings_.slower != 1) {
     options.arguments.insert(options.arguments.end(),

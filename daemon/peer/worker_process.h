@@ -40,8 +40,9 @@ class WorkerProcess : public Worker {
     std::string state_path;  // The path where the worker may save its optimiser's state.
     std::string socket;      // The address of the worker's socket, "unix:/path".
     uint32_t threads;
-    std::string device = "auto";  // The device on which the worker trains.
-    double slower = 1;            // The factor by which the worker's steps are slowed down.
+    std::string device = "auto";    // The device on which the worker trains.
+    std::string sharding = "none";  // What each of several devices holds: [worker] sharding.
+    double slower = 1;              // The factor by which the worker's steps are slowed down.
     // The folder for the parameters that the worker shares; empty if they lie in memory.
     std::string value_folder;
     std::string system_root;  // A prefix of the paths /proc and /sys, for tests.

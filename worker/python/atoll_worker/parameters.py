@@ -25,6 +25,9 @@ class Parameters(Protocol):
     def write(self, flat: np.ndarray) -> None:
         """Takes the values from `flat`, bit by bit."""
 
+    # Where the values lie in several places there may also be put_aside() and put_back(), without
+    # arguments: between the two they may be written, and then they are what they were.
+
 
 def elements(shapes: Shapes) -> int:
     return sum(int(np.prod(shape, dtype=np.int64)) for _, shape in shapes)

@@ -4,6 +4,7 @@ Between two steps it looks at what came in, so a rebase, an evaluation, a stop o
 waits longer than a step. Everything happens in the caller's thread.
 """
 
+import contextlib
 import math
 import os
 import queue
@@ -206,7 +207,8 @@ class Run:
         self._base = np.empty(0, np.float32)   # theta as the worker last took it, or a guess of it
         self._has_own = False                  # the parameters are those of a training, on the base
         self._merges = MergePoint()
-        self._own = np.empty(0, np.float32)
+        self._elements = 0
+        self._room: Optional[np.ndarray] = None
         self._evaluate: Optional[Evaluate] = None
         self._held_out = 0
         self._evaluate_own: Optional[EvaluateOwn] = None
@@ -254,8 +256,8 @@ class Run:
         self._samples, self._evaluate_own = samples, evaluate_own
         self._own_held_out = own_held_out
         shapes = parameters.shapes()
-        self._own = np.empty(elements(shapes), np.float32)
-        manifest = run_pb2.Manifest(elements=self._own.size)
+        self._elements = elements(shapes)
+        manifest = run_pb2.Manifest(elements=self._elements)
         offset = 0
         for name, shape in shapes:
             manifest.tensors.add(name=name, shape=shape, offset=offset)
@@ -293,6 +295,13 @@ class Run:
         if self.spec.model.local:
             raise WorkerFailure("model.local is for atoll-worker's models: leave out of "
                                 "run.rounds what is to stay here")
+
+    @property
+    def _own(self) -> np.ndarray:
+        """Room for the parameters. Not every run needs it, and then it takes no memory."""
+        if self._room is None:
+            self._room = np.empty(self._elements, np.float32)
+        return self._room
 
     def order(self, rows: int) -> samples.Order:
         if rows not in self._orders:
@@ -359,7 +368,7 @@ class Run:
             if self._round is not None:
                 self._round.replaced = True
         elif kind == "map_memory":
-            self._memory = Memory(message.map_memory, self._own.size)
+            self._memory = Memory(message.map_memory, self._elements)
         elif kind == "write_initial_state":
             memory = self._mapped("WriteInitialState")
             self._parameters.read(memory.update)
@@ -386,6 +395,7 @@ class Run:
         if self._round is not None:
             self._round.replaced = True  # this one supersedes it
         if not own:
+            self._base = np.empty(0, np.float32)  # not two of them at a time
             self._base = memory.guess() if start == "guess" else memory.theta()
             self._parameters.write(self._base)
             self._has_own = True
@@ -402,9 +412,28 @@ class Run:
             self._base = moved
             return
         self._parameters.read(self._own)
-        self._own += moved - self._base
-        self._parameters.write(self._own)
+        own = self._own
+        own += moved - self._base
+        self._parameters.write(own)
         self._base = moved
+
+    @contextlib.contextmanager
+    def _judging(self, memory: Memory) -> Iterator[None]:
+        """Within it the parameters are theta's."""
+        put_aside, put_back = (getattr(self._parameters, name, None)
+                               for name in ("put_aside", "put_back"))
+        if put_aside and put_back:
+            put_aside()
+        else:
+            self._parameters.read(self._own)
+        self._parameters.write(memory.theta())
+        try:
+            yield
+        finally:
+            if put_aside and put_back:
+                put_back()
+            else:
+                self._parameters.write(self._own)
 
     def _evaluate_share(self, asked: worker_pb2.EvaluateShare) -> None:
         memory = self._mapped("EvaluateShare")
@@ -415,12 +444,8 @@ class Run:
         first, end = samples.share_of(self._held_out, asked.share, asked.shares)
         loss_sum, tokens = 0.0, end - first
         if self._evaluate is not None and end > first:
-            self._parameters.read(self._own)
-            self._parameters.write(memory.theta())
-            try:
+            with self._judging(memory):
                 loss_sum, tokens = self._summed(self._evaluate(first, end), tokens)
-            finally:
-                self._parameters.write(self._own)
         self.send(evaluated=worker_pb2.WorkerEvaluated(
             version=asked.version, share=asked.share, shares=asked.shares, loss_sum=loss_sum,
             tokens=tokens))
@@ -434,9 +459,7 @@ class Run:
         answer = worker_pb2.WorkerEvaluated(version=asked.version, share=asked.share,
                                             shares=asked.shares, own=True, party=asked.party)
         if self._evaluate_own is not None:
-            self._parameters.read(self._own)
-            self._parameters.write(memory.theta())
-            try:
+            with self._judging(memory):
                 for party in parties:
                     count = self._count(self._own_held_out, party)
                     if count == 0:
@@ -445,8 +468,6 @@ class Run:
                     answer.loss_sum += loss
                     answer.tokens += tokens
                     answer.own_losses.append(loss / max(tokens, 1))
-            finally:
-                self._parameters.write(self._own)
         self.send(evaluated=answer)
         if self._round is not None:
             self._round.evaluating += time.monotonic() - began
@@ -463,8 +484,8 @@ class Run:
 
     def _finish(self, done: Round) -> None:
         memory = self._mapped("TrainSteps")
-        self._parameters.read(self._own)
-        np.subtract(self._base, self._own, out=memory.update)
+        self._parameters.read(memory.update)
+        np.subtract(self._base, memory.update, out=memory.update)
         self.send(boundary=done.boundary())
         done.keep()
 

@@ -49,7 +49,7 @@ constexpr BadFile kBadFiles[] = {
      "x.toml:3: unknown key 'learning_rte' in [inner]; did you mean 'learning_rate'?"},
     {"[worker]\nfrobnicate = 1\n",
      "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads, device, "
-     "slower"},
+     "sharding, slower"},
     {"[inner]\npace = \"time\"\n",
      "x.toml:2: [inner] time must be above 0s with pace 'time' and 0s with any other, not 0 with "
      "'time'"},
@@ -119,6 +119,10 @@ constexpr BadFile kBadFiles[] = {
     {"[worker]\nprogram = \"/bin/true\"\nslower = 2\n[model]\nkind = \"external\"\n",
      "x.toml:3: [worker] slower must be 1 with kind 'external': only atoll-worker and the stub can "
      "play a slower machine"},
+    {"[worker]\nsharding = \"full\"\n",
+     "x.toml:2: [worker] sharding must be 'none' with kind 'gpt': only models of kind "
+     "'huggingface' are divided among devices",
+     ConfigUse::kLocal},
     {"[run]\nid = \"My Run\"\n",
      "x.toml:2: [run] id must be 1 to 64 characters of a-z, 0-9 and '-', not 'My Run'"},
     {"[run]\npeers = 3\nquorum = 4\n", "x.toml:3: [run] quorum must be at most peers (3), not 4"},

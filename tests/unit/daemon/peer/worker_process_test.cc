@@ -92,13 +92,14 @@ class HelloCall final : public Call {
 
 class WorkerProcessTest : public ::testing::Test {
  protected:
-  void Start(const std::string& script, double slower = 1) {
+  void Start(const std::string& script, double slower = 1, const std::string& sharding = "none") {
     const std::string program = dir_.File("worker");
     std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
     WorkerProcess::Settings settings;
     settings.program = program;
     settings.slower = slower;
+    settings.sharding = sharding;
     settings.system_root = system_root_;
     settings.socket = absl::StrCat("unix:", dir_.File("worker.sock"));
     worker_ = std::make_unique<WorkerProcess>(Env{executor_, files_, transport_, log_}, settings);
@@ -170,6 +171,21 @@ TEST_F(WorkerProcessTest, OneIsToldHowSlowItsMachineIs) {
   Start("exit 1", 2.5);
   ASSERT_TRUE(RunToLoss(1));
   EXPECT_EQ(lost_[0], "[worker] slower must be 1 with a model of kind 'external'");
+}
+
+TEST_F(WorkerProcessTest, OneIsToldThatItsDevicesHoldOneModel) {
+  // Broken: each device would hold a whole model, which may not fit; or a worker that divides
+  // nothing would be told to.
+  spec_.mutable_model()->set_kind("huggingface");
+  Start("shift 2; echo \"told $*\" >&2; exit 1", 1, "full");
+  ASSERT_TRUE(RunToLoss(1));
+  EXPECT_EQ(lost_[0], "exit code 1: told --sharding full");
+  worker_.reset();
+  lost_.clear();
+  spec_.mutable_model()->set_kind("external");
+  Start("exit 1", 1, "full");
+  ASSERT_TRUE(RunToLoss(1));
+  EXPECT_EQ(lost_[0], "[worker] sharding must be 'none' with a model of kind 'external'");
 }
 
 TEST_F(WorkerProcessTest, ASocketThatWasTakenAwayIsBoundAgain) {

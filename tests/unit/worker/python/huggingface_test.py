@@ -342,7 +342,7 @@ class StepTest(unittest.TestCase):
                 weight.grad = torch.ones(2, 2)
                 made.step(5)
                 made.save(f"{top}/state", "r1")
-                values.append(len(made._parts[0].state))
+                values.append(len(made.parts[0].state))
             self.assertEqual([1, 1], values)
 
 

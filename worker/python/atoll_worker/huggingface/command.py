@@ -17,7 +17,11 @@ def _parser() -> argparse.ArgumentParser:
         "for [model] kind = \"huggingface\".")
     parser.add_argument("--socket", help="unix:/PATH of the daemon that starts it")
     parser.add_argument("--device", default="auto", help="cpu, cuda:1 [a GPU if there is one]")
-    parser.add_argument("--helper", help=argparse.SUPPRESS)  # team.py starts it so
+    parser.add_argument("--sharding", choices=["none", "full"],
+                        default=os.environ.get("ATOLL_HF_SHARDING", "none"),
+                        help="of several devices: each holds a whole model, or all together hold "
+                        "one [ATOLL_HF_SHARDING, or none]")
+    parser.add_argument("--helper", help=argparse.SUPPRESS)  # team.py and ranks.py start it so
     modes = parser.add_subparsers(dest="mode", title="besides", metavar="")
     export = modes.add_parser("export", help="write a run's newest model as a folder")
     export.add_argument("--dir", help="a peer's folder, or a local run's")
@@ -58,23 +62,46 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _work(socket: str, device: str) -> int:
-    # Nothing is fetched: what a run trains on lies on this machine.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+def _work(socket: str, device: str, sharding: str) -> int:
     import atoll_worker
+    if sharding:
+        from atoll_worker.huggingface import ranks
+        if ranks.by_torchrun():
+            ranks.show_life()  # the run, or its data, may be long in coming
     with atoll_worker.connect(socket) as run:
         from atoll_worker.huggingface.needs import need
         for library in ("torch", "transformers"):
             need(library)
         from atoll_worker.huggingface.worker import serve
-        serve(run, device)
+        serve(run, device, sharding)
     return 0
+
+
+def _helps(options: argparse.Namespace) -> bool:
+    """Whether another process leads this one: the one that started it, or torchrun's rank 0."""
+    if options.helper:
+        return True
+    if options.sharding != "full":
+        return False
+    from atoll_worker.huggingface.ranks import rank_here
+    return rank_here() > 0
+
+
+def _help_out(told: Optional[str], device: str, sharding: str) -> int:
+    if sharding == "full":
+        from atoll_worker.huggingface import sharded
+        return sharded.help_out(told, device)
+    from atoll_worker.huggingface import team
+    return team.help_out(str(told), device)
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
+        if options.sharding not in ("none", "full"):  # from the environment
+            raise WorkerFailure(f"ATOLL_HF_SHARDING is '{options.sharding}'; it must be none or "
+                                "full")
         if options.mode == "export":
             return _export(options)
         if options.mode == "digest":
@@ -85,12 +112,13 @@ def main(arguments: Optional[List[str]] = None) -> int:
                 raise WorkerFailure(f"'{options.folder}' has no weights, so it has no digest")
             print(base_digest(folder, options.precision, 0).hex())
             return 0
-        if options.helper:
-            os.environ.setdefault("HF_HUB_OFFLINE", "1")
-            from atoll_worker.huggingface.team import help_out
-            return help_out(options.helper, options.device)
+        # Nothing is fetched: what a run trains on lies on this machine.
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        if _helps(options):
+            return _help_out(options.helper, options.device, options.sharding)
         if options.socket:
-            return _work(options.socket, options.device)
+            sharding = "" if options.sharding == "none" else options.sharding
+            return _work(options.socket, options.device, sharding)
     except WorkerFailure as failure:
         print(f"{NAME}: {failure}", file=sys.stderr)
         return 1

@@ -166,6 +166,17 @@ def _with_adapters(model: Any, folder: ModelFolder, spec: run_pb2.ModelSpec) -> 
         raise WorkerFailure(f"adapters: {short(error)} ([model] lora_targets)") from error
 
 
+def set_checkpointing(model: Any, adapters: bool) -> None:
+    """Layers are computed again in the backward pass, so that it needs less memory."""
+    accepted = inspect.signature(model.gradient_checkpointing_enable).parameters
+    if "gradient_checkpointing_kwargs" in accepted:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    else:
+        model.gradient_checkpointing_enable()
+    if adapters:
+        model.enable_input_require_grads()
+
+
 def build(folder: ModelFolder, spec: run_pb2.RunSpec, device: str = "cpu",
           quantise: bool = True) -> Any:
     """The model, on the device. All that is trained is fp32; a frozen base beneath adapters has the
@@ -187,13 +198,7 @@ def build(folder: ModelFolder, spec: run_pb2.RunSpec, device: str = "cpu",
         for _, parameter in trained(model):
             parameter.data = parameter.data.float()
     if spec.inner.checkpointing:
-        accepted = inspect.signature(model.gradient_checkpointing_enable).parameters
-        if "gradient_checkpointing_kwargs" in accepted:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
-        else:
-            model.gradient_checkpointing_enable()
-        if adapters:
-            model.enable_input_require_grads()
+        set_checkpointing(model, adapters)
     return model if quantised is not None else model.to(device)  # the former is there already
 
 

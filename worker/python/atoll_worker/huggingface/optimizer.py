@@ -7,7 +7,7 @@ arXiv:2502.16982).
 """
 
 import os
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from atoll.v1 import run_pb2
 from atoll_worker.failure import WorkerFailure
@@ -39,11 +39,11 @@ class InnerOptimizer:
         self._parameters = [one for _, one in named]
         name = inner.optimizer or "adamw"
         if name == "sgd":
-            self._parts = [torch.optim.SGD(self._parameters, lr=inner.learning_rate)]
+            self.parts = [torch.optim.SGD(self._parameters, lr=inner.learning_rate)]
         elif name == "adamw":
-            self._parts = [_adamw(torch, inner, self._parameters, fused)]
+            self.parts = [_adamw(torch, inner, self._parameters, fused)]
         elif name == "muon":
-            self._parts = self._muon(named, fused)
+            self.parts = self._muon(named, fused)
         else:
             raise WorkerFailure(f"[inner] optimizer '{name}' is not known here; 'adamw', 'muon' "
                                 "and 'sgd' are")
@@ -68,31 +68,48 @@ class InnerOptimizer:
         if self._inner.gradient_clip > 0:
             self._torch.nn.utils.clip_grad_norm_(self._parameters, self._inner.gradient_clip)
         rate = learning_rate(self._inner, number)
-        for part in self._parts:
+        for part in self.parts:
             for group in part.param_groups:
                 group["lr"] = rate
             part.step()
             part.zero_grad(set_to_none=True)
 
     def save(self, path: str, run_id: str) -> None:
-        if not path:
-            return
+        if path:
+            self.write(path, run_id, [part.state_dict() for part in self.parts])
+
+    def write(self, path: str, run_id: str, states: List[Any]) -> None:
+        """As save(), of states that are the parts' own in another place."""
         state: Dict[str, Any] = {"run": run_id, "optimizer": self._inner.optimizer,
-                                 "parts": [part.state_dict() for part in self._parts]}
+                                 "parts": states}
         self._torch.save(state, path + ".new")
         os.replace(path + ".new", path)
 
+    def read(self, path: str, run_id: str, **more: Any) -> Optional[List[Any]]:
+        """The parts' states; None: there are none of this run and optimiser."""
+        if not path or not os.path.isfile(path):
+            return None
+        try:
+            state = self._torch.load(path, map_location="cpu", weights_only=True, **more)
+            same = state["run"] == run_id and state["optimizer"] == self._inner.optimizer
+            return list(state["parts"]) if same else None
+        except Exception as error:  # whatever torch.load says of a file that is none
+            self._unused(path, error)
+            return None
+
     def load(self, path: str, run_id: str) -> bool:
         """False: there is none of this run and optimiser, and nothing has changed."""
-        if not path or not os.path.isfile(path):
+        states = self.read(path, run_id)
+        if states is None:
             return False
         try:
-            state = self._torch.load(path, map_location="cpu", weights_only=True)
-            if state["run"] != run_id or state["optimizer"] != self._inner.optimizer:
-                return False
-            for part, kept in zip(self._parts, state["parts"]):
+            for part, kept in zip(self.parts, states):
                 part.load_state_dict(kept)
-        except Exception as error:  # whatever torch.load says of a file that is none
-            print(f"the optimiser's state in {path} is not used: {error}", flush=True)
+        except Exception as error:  # it is of other parameters
+            self._unused(path, error)
             return False
         return True
+
+    @staticmethod
+    def _unused(path: str, error: Exception) -> None:
+        print(f"the optimiser's state in {path} is not used: {error}", flush=True)

@@ -120,6 +120,7 @@ def devices_of(named: str) -> List[str]:
 def help_out(told: str, device: str) -> int:
     """The life of a helper; `told` is "RANK,SIZE,MEETING"."""
     from atoll_worker.huggingface.folder import ModelFolder
+    from atoll_worker.huggingface.model import build
     from atoll_worker.huggingface.worker import Computing
     threading.Thread(target=_end_with_worker, daemon=True).start()
     rank, size, meeting = told.split(",", 2)
@@ -127,7 +128,7 @@ def help_out(told: str, device: str) -> int:
     spec_bytes, state_path, threads = group.tell()
     need("torch").set_num_threads(threads)
     spec = run_pb2.RunSpec.FromString(spec_bytes)
-    computing = Computing(spec, ModelFolder(spec.model.file), device, group)
+    computing = Computing(spec, build(ModelFolder(spec.model.file), spec, device), device, group)
     computing.optimizer.load(state_path, spec.run_id)
     order: Optional[Any] = group.tell()
     while order is not None:

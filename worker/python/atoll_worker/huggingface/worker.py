@@ -19,6 +19,7 @@ from atoll_worker.huggingface.model import (base_digest, build, load_tokenizer, 
                                             vocabulary_of)
 from atoll_worker.huggingface.needs import need
 from atoll_worker.huggingface.optimizer import InnerOptimizer
+from atoll_worker.huggingface.ranks import ranks_of
 from atoll_worker.huggingface.team import Group, Team, Watched, devices_of
 from atoll_worker.parameters import pieces
 from atoll_worker.run import Round, Run, Step
@@ -55,14 +56,14 @@ class Computing:
     """Model and optimiser on one device, and the steps on them. With a group, each of its ranks
     has one and they step together."""
 
-    def __init__(self, spec: run_pb2.RunSpec, folder: ModelFolder, device: str,
+    def __init__(self, spec: run_pb2.RunSpec, model: Any, device: str,
                  group: Optional[Group] = None):
         torch = need("torch")
         self._torch, self.inner, self.device, self._group = torch, spec.inner, device, group
-        self.model = build(folder, spec, device)
+        self.model = model
         self.named = trained(self.model)
         if not self.named:
-            raise WorkerFailure(f"[model] path '{folder.path}': nothing in it is trained")
+            raise WorkerFailure(f"[model] path '{spec.model.file}': nothing in it is trained")
         self.frozen = any(not one.requires_grad for one in self.model.parameters())
         self.optimizer = InnerOptimizer(self.inner, self.named, device.startswith("cuda"))
         self._forward = torch.compile(self.model) if os.environ.get(COMPILE) == "1" else self.model
@@ -113,6 +114,18 @@ class Computing:
                 there = self._torch.from_numpy(np.ascontiguousarray(piece)).to(self.device)
                 one.grad.add_(one.detach() - there, alpha=self.inner.proximal)
 
+    def digest_of_base(self, folder: ModelFolder, spec: run_pb2.RunSpec) -> bytes:
+        """Of what is frozen beneath adapters."""
+        return base_digest(folder, spec.inner.precision, spec.seed,
+                           None if spec.model.base_bits else self.model)
+
+    def load(self, path: str, run_id: str) -> bool:
+        """The optimiser's state; False: there is none."""
+        return self.optimizer.load(path, run_id)
+
+    def save(self, path: str, run_id: str) -> None:
+        self.optimizer.save(path, run_id)
+
     def evaluate(self, rows: Rows, first: int, end: int,
                  show: Callable[[int], None]) -> Tuple[float, int]:
         """The sum of the losses of those rows' tokens, and how many tokens they are."""
@@ -133,7 +146,7 @@ class Computing:
 class Training:
     """The data of one run, and who computes on it."""
 
-    def __init__(self, run: Run, folder: ModelFolder, device: str):
+    def __init__(self, run: Run, folder: ModelFolder, device: str, sharding: str):
         from atoll_worker.torch import attach  # needs torch, and serve() has asked for it
         self._run = run
         need("torch").set_num_threads(run.threads or 1)
@@ -151,19 +164,29 @@ class Training:
             raise WorkerFailure(f"data: {run.data_path} has not one row of [model] context = "
                                 f"{context} tokens and the one after it to train on")
         devices = [device_of(one) for one in devices_of(device)]
-        if len(devices) > max(1, run.spec.inner.batch):
-            raise WorkerFailure(f"[worker] device '{device}' names {len(devices)} devices, and "
+        count = ranks_of(devices, sharding)
+        if count > max(1, run.spec.inner.batch):
+            raise WorkerFailure(f"[worker] device '{device}' names {count} devices, and "
                                 f"[inner] batch is {run.spec.inner.batch}; each needs one row")
         self.device = ",".join(devices)
-        self._team = Team(devices, run.spec, run.state_path, run.threads or 1) \
-            if len(devices) > 1 else None
-        self.computing = Computing(run.spec, folder, devices[0],
-                                   self._team.group if self._team else None)
-        self.parameters = Watched(attach(self.computing.model))
+        self._team: Optional[Team] = None
+        self._leader: Any = None  # sharded.Leader
+        if sharding and count > 1:
+            from atoll_worker.huggingface.sharded import lead
+            self.device += f" (1 model in {count} parts)"
+            self._leader = lead(run, folder, devices)
+            self.computing: Computing = self._leader
+            self.parameters: Any = self._leader
+        else:
+            if count > 1:
+                self._team = Team(devices, run.spec, run.state_path, run.threads or 1)
+            self.computing = Computing(run.spec, build(folder, run.spec, devices[0]), devices[0],
+                                       self._team.group if self._team else None)
+            self.parameters = Watched(attach(self.computing.model))
         self._check_ids()
         padding = self.tokenizer.pad_token_id
         self.computing.padding = 0 if padding is None else padding
-        self.goes_on = self.computing.optimizer.load(run.state_path, run.spec.run_id)
+        self.goes_on = self.computing.load(run.state_path, run.spec.run_id)
 
     def _check_ids(self) -> None:
         largest = max(one.largest() for one in (self.corpus.train, self.corpus.held_out,
@@ -194,11 +217,18 @@ class Training:
         """As Computing's. Helpers wait meanwhile."""
         return self.computing.evaluate(rows, first, end, self._run.show_evaluated)
 
+    def keep(self, round: Round) -> None:
+        """After a round: what a death of one of several ranks would lose."""
+        if self._leader and not round.replaced:
+            round.evaluating += self._leader.save_now_and_then(
+                self._run.state_path, self._run.spec.run_id, round.send_progress)
+
     def close(self) -> None:
         """Keeps the optimiser's state, and lets the helpers go."""
-        self.computing.optimizer.save(self._run.state_path, self._run.spec.run_id)
-        if self._team:
-            self._team.close()
+        self.computing.save(self._run.state_path, self._run.spec.run_id)
+        for others in (self._team, self._leader):
+            if others:
+                others.close()
 
 
 def _compare(what: str, here: bytes, wanted: bytes) -> None:
@@ -216,8 +246,7 @@ def _digest(run: Run, folder: ModelFolder, training: Training) -> bytes:
     _compare(f"config.json of '{folder.base}'", config, spec.model.file_digest)
     base = b""
     if training.computing.frozen:
-        model = None if spec.model.base_bits else training.computing.model
-        base = base_digest(folder, spec.inner.precision, spec.seed, model)
+        base = training.computing.digest_of_base(folder, spec)
         say(f"the base of the adapters has SHA-256 {base.hex()}")
         _compare(f"the base '{folder.base}'", base, spec.model.base_digest)
         if run.private and not spec.model.base_digest:
@@ -227,12 +256,13 @@ def _digest(run: Run, folder: ModelFolder, training: Training) -> bytes:
                                     config, base])).digest()
 
 
-def serve(run: Run, device: str) -> None:
-    """Trains until the run or the process ends. WorkerFailure: what cannot be trained."""
+def serve(run: Run, device: str, sharding: str = "") -> None:
+    """Trains until the run or the process ends. WorkerFailure: what cannot be trained. With
+    `sharding` several devices hold one model, and otherwise each holds a whole one."""
     need("torch")
     check(run)
     folder = ModelFolder(run.spec.model.file)
-    training = Training(run, folder, device)
+    training = Training(run, folder, device, sharding)
     digest = _digest(run, folder, training)
     if not folder.has_weights:
         say(f"'{folder.base}' has no weights: the model begins with random ones")
@@ -252,6 +282,7 @@ def train_round(round: Round, training: Training) -> None:
     for step in round:
         loss, tokens = training.train(step, round.base)
         round.report(loss, tokens)
+    training.keep(round)
 
 
 def _counts(run: Run, training: Training) -> "dict[str, Any]":
