@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_text.h"
@@ -138,7 +139,8 @@ absl::StatusOr<v1::RunDescription> LookAtRun(Files& files, const JoinOptions& op
                                              const v1::JoinToken& token, const std::string& dir) {
   ASSIGN_OR_RETURN(v1::RunDescription run, AskAboutRun(files, token, absl::StrCat(dir, "/token"),
                                                        Waiting{options.patience, options.say}));
-  const std::vector<Finding> findings = CheckNeeds(files, run, options.brought);
+  const std::vector<Finding> findings =
+      CheckNeeds(files, run, options.brought, ReadProcessLimits().memory);
   for (const Finding& finding : findings) options.say(finding.line);
   const absl::Status fits = FatalOf(findings);
   if (fits.ok()) {

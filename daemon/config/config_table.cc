@@ -493,7 +493,9 @@ Fields MembershipFields(Config& c) {
                "how many usual updates a single one may count as at most; 0: any number",
                "Raise it where some peers are honestly that much faster than the median."}),
       {"offences", WholeNumber{&c.membership.offences, 0, 64}, kNo,
-       "rounds with a refused or outsized update after which a peer is left out; 0: never",
+       "rounds with a refused or outsized update, or refused updates within one round, after which "
+       "a "
+       "peer is left out; 0: never",
        "Set it to 0 to watch peers without leaving any out."},
       {"offence_rounds", WholeNumber{&c.membership.offence_rounds, 1, 64}, kNo,
        "latest rounds in which offences count", "Raise it to remember offences for longer."},

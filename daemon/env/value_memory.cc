@@ -39,7 +39,10 @@ absl::StatusOr<int> OpenNamelessFile(const std::string& folder) {
 }
 
 absl::Status ReserveFile(int fd, uint64_t offset, uint64_t bytes) {
-  const int error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  int error = 0;
+  do {
+    error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (error == EINTR);
   if (error == 0) return absl::OkStatus();
   return Exhausted(absl::StrCat("a file of ", bytes, " bytes for values"), error);
 }

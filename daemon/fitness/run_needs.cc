@@ -12,6 +12,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
 #include "daemon/identity/credentials.h"
+#include "daemon/program/format.h"
 #include "daemon/replica/state/run_file_copy.h"
 #include "daemon/transport/coordinator_client.h"
 #include "membership/history/run_files.h"
@@ -201,6 +202,25 @@ Finding WorkerNeed(const std::string& program) {
   return {NeedWeight::kFatal, absl::StrCat("program: --program '", program, "': no such file")};
 }
 
+// Returns what the daemon needs for a model whose size follows from its description. What the
+// training needs beside that depends on the batch, and is not known here.
+Finding MemoryNeed(const v1::ModelSpec& model, const MemoryLimit& memory) {
+  // The most that was measured (docs/sizing.md).
+  constexpr double kInMemory = 20, kOnDisk = 12;
+  const auto parameters = static_cast<double>(TrainedParameters(model));
+  const auto free = static_cast<double>(memory.free_bytes);
+  const bool fits = memory.free_bytes == 0 || kInMemory * parameters <= free;
+  const std::string line = absl::StrCat(
+      "memory: the daemon needs up to ", FormatBytes(kInMemory * parameters), " for ",
+      WithThousands(static_cast<uint64_t>(parameters)), " parameters, beside the training");
+  if (fits) return {NeedWeight::kGood, line};
+  return {NeedWeight::kDoubtful, absl::StrCat(line, "; ", FormatBytes(free),
+                                              " are free. With [peer] values_in = \"disk\" it "
+                                              "needs up to ",
+                                              FormatBytes(kOnDisk * parameters),
+                                              ", of which what does not fit lies on the disk")};
+}
+
 // Asks with the token's credentials, which are in `folder` meanwhile.
 template <typename Ask>
 auto WithToken(Files& files, const v1::JoinToken& token, const std::string& folder, const Ask& ask)
@@ -247,14 +267,17 @@ std::vector<std::string> SourcesIn(const v1::RunSpec& spec, const std::string& d
   return paths;
 }
 
-std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run,
-                                const Brought& brought) {
+std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run, const Brought& brought,
+                                const MemoryLimit& memory) {
   std::vector<Finding> findings = {RunItself(run)};
   if (findings[0].weight == NeedWeight::kFatal || run.role() == kAggregatorRoleName)
     return findings;
   const v1::RunSpec& spec = run.spec();
   const std::string& kind = spec.model().kind();
   const bool optional = kind == kStubKind || kind == kExternalKind;  // it reads none, or its own
+  if (!IsForeign(kind) && TrainedParameters(spec.model()) > 0) {
+    findings.push_back(MemoryNeed(spec.model(), memory));
+  }
   if (!optional || !brought.data.empty()) findings.push_back(DataNeed(spec, brought.data));
   if (spec.data().tokenizer() == "file") {
     findings.push_back(TokenizerNeed(files, run, brought));

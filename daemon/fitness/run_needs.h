@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
+#include "compression/base/process_limits.h"
 #include "daemon/env/env.h"
 #include "daemon/fitness/preflight.h"
 #include "daemon/transport/coordinator_client.h"
@@ -42,9 +43,9 @@ absl::StatusOr<LineSpeed> MeasureLineWith(Files& files, const v1::JoinToken& tok
                                           const std::string& folder, absl::Duration patience);
 
 // Returns a finding about the run itself, then one for each thing that the run needs. If a finding
-// is fatal, joining would fail.
-std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run,
-                                const Brought& brought);
+// is fatal, joining would fail. `memory` is what this process may have.
+std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run, const Brought& brought,
+                                const MemoryLimit& memory);
 
 // Returns the paths in `data`: a single path unless the run mixes several sources.
 std::vector<std::string> SourcesIn(const v1::RunSpec& spec, const std::string& data);

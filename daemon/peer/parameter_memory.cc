@@ -50,8 +50,10 @@ ParameterMemory::ParameterMemory(std::shared_ptr<MemoryFile> file, void* base, u
 ParameterMemory::~ParameterMemory() { munmap(base_, kSlots * slot_bytes_); }
 
 absl::Status ParameterMemory::Need(uint64_t slot) const {
-  if (!file_->on_disk()) return absl::OkStatus();
-  return ReserveFile(file_->fd(), slot * slot_bytes_, slot_bytes_);
+  if (!file_->on_disk() || reserved_[slot]) return absl::OkStatus();
+  RETURN_IF_ERROR(ReserveFile(file_->fd(), slot * slot_bytes_, slot_bytes_));
+  reserved_[slot] = true;
+  return absl::OkStatus();
 }
 
 void ParameterMemory::Release() const {

@@ -6,10 +6,12 @@
 // variates, which only the daemon writes) and guess (in mode "eager", EagerGuess writes it before
 // the worker is told to start from it). A slot that is never written takes no memory. The memory is
 // a file without a name, in memory or on a disk (MemoryFile), so nothing remains when the processes
-// die. A worker gets it when it is started, or opens path(). The object is constant after
-// construction; worker.proto says which process may read or write which slot at which time.
+// die. A worker gets it when it is started, or opens path(). worker.proto says which process may
+// read or write which slot at which time. NeedControl and NeedGuess must not run at the same time;
+// everything else is constant after construction.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -69,6 +71,7 @@ class ParameterMemory {
   void* const base_;
   const uint64_t elements_;
   const uint64_t slot_bytes_;
+  mutable std::array<bool, kSlots> reserved_ = {true, true};  // the slots that have their room
 };
 
 }  // namespace atolld

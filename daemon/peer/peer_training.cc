@@ -111,7 +111,7 @@ bool PeerTraining::Begin(absl::Time now) {
   if (!On(Event::kBegin)) return false;
   began_ = now;
   age_ = 0;
-  missed_ = false;
+  missed_ = disowned_ = false;
   return true;
 }
 

@@ -89,6 +89,10 @@ class PeerTraining {
   // Called when `entries` entries were committed while the training runs.
   void NoteEntries(uint64_t entries);
   void SetMissed(bool missed) { missed_ = missed; }
+  // Called when what the worker is learning must not be offered. It is trained anew at its
+  // boundary.
+  void Disown() { disowned_ = true; }
+  bool disowned() const { return disowned_; }
   // The number of entries that were committed since the training began. A mode that merges each
   // entry does not count them.
   uint32_t age() const { return age_; }
@@ -106,6 +110,7 @@ class PeerTraining {
   absl::Time began_;
   uint32_t age_ = 0;
   bool missed_ = false;
+  bool disowned_ = false;
 };
 
 }  // namespace atolld

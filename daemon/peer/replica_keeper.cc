@@ -260,6 +260,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
                                Task done) {
   struct Result {
     absl::Status status;
+    absl::Status shown;             // whether the worker has been given the control variate
     std::optional<Digest> drifted;  // the replica's state, if only this state contradicts the
                                     // header
     absl::Status history;           // not OK if the header does not continue the replica's history
@@ -274,7 +275,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
         if (absl::IsNotFound(result->status) && payload) {
           result->status = replica_->Commit(*shared_header, nullptr, {});
         }
-        if (result->status.ok()) result->status = ShowControl(*replica_);
+        if (result->status.ok()) result->shown = ShowControl(*replica_);
         if (result->status.ok() || absl::IsNotFound(result->status)) return;
         result->history = CheckHeader(replica_->genesis(), replica_->version(),
                                       replica_->header_digest(), *shared_header);
@@ -287,6 +288,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
       },
       guard_.Wrap([this, result, shared_header, done] {
         mirror_.committing = false;
+        if (!result->shown.ok()) return Broken(result->shown);
         if (result->status.ok()) {
           OnCommitted(*shared_header);
           if (done) done();

@@ -6,24 +6,25 @@
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
 
-// An update that is scaled down to less than this share of what others are has hardly been taken.
+// An update of which an entry takes less than this share of what it takes of others is hardly
+// taken.
 constexpr float kHardlyTaken = 0.125f;
 
-float ScaleIn(const v1::Contributor& contributor) {
-  return contributor.scale_bits() == 0 ? 1 : absl::bit_cast<float>(contributor.scale_bits());
-}
-
-// A rule may scale the updates of all contributors, so they are compared.
-bool IsHardlyTaken(const v1::EntryHeader& header, const v1::Contributor& own) {
-  float largest = 0;
-  for (const v1::Contributor& one : header.contributors()) {
-    largest = std::max(largest, ScaleIn(one));
+// Returns true if the update of `own` was cut so much more than those of others. A rule may scale
+// the updates of all contributors, so they are compared.
+bool IsHardlyTaken(const v1::RunSpec& spec, const v1::EntryHeader& header, const std::string& own) {
+  float largest = 0, taken = 0;
+  for (int i = 0; i < header.contributors_size(); ++i) {
+    const float share = CarriedShare(spec, header, i);
+    largest = std::max(largest, share);
+    if (header.contributors(i).peer() == own) taken = share;
   }
-  return ScaleIn(own) < kHardlyTaken * largest;
+  return taken < kHardlyTaken * largest;
 }
 
 }  // namespace
@@ -219,6 +220,7 @@ void RoundRunner::OnProgress(const v1::WorkerProgress& progress) {
 void RoundRunner::OnBoundary(const v1::Boundary& boundary) {
   if (!training_.Finish(boundary)) return;  // a replaced Train's
   figures_.OnBoundary(env_.executor.Now(), exchanged_bytes(), boundary);
+  if (training_.disowned()) return BeginAnew();
   EncodeWaiting();
 }
 
@@ -379,27 +381,34 @@ void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
   figures_.OnCommitted(env_.executor.Now(), exchanged_bytes());
   const v1::Contributor* const taken = own_.TakenBy(header);
   const bool offered = own_.held(), included = taken != nullptr;
-  const bool hardly_taken = included && IsHardlyTaken(header, *taken);
+  const bool hardly_taken = included && mode_->KeepsUpdate() &&
+                            IsHardlyTaken(keeper_.genesis().spec(), header, taken->peer());
   if (mode_) mode_->OnMoving(header);
   own_.OnCommitted(header);
   TellDropped();
   masks_.OnMoved();
   if (mode_) mode_->OnEntry(header, offered, included, worker_ready());
-  if (hardly_taken && mode_->KeepsUpdate()) BeginAnew();
+  if (hardly_taken) DisownTraining();
   if (offered && training_.stepping()) exchange_.waker().OnTraining(training_.began());
   EncodeWaiting();
   GoOn();
   CheckIdle();
 }
 
-// The worker trains on from what the entry has not taken: its next update would bring that again.
-void RoundRunner::BeginAnew() {
+// The worker trains from what the entry has hardly taken: its next update would bring that again.
+// A worker that is still at it is left to its boundary, since its answer may be under way.
+void RoundRunner::DisownTraining() {
   mode_->OnRefused();
   if (!training_.begun()) return;
+  env_.log.Warning(absl::StrCat("round ", training_.train().version(),
+                                ": the update before was scaled down to almost nothing, so this "
+                                "training is made anew, without it"));
+  training_.Disown();
+  if (training_.state() == PeerTraining::State::kDone) BeginAnew();
+}
+
+void RoundRunner::BeginAnew() {
   const v1::Train train = training_.train();
-  env_.log.Warning(absl::StrCat("round ", train.version(),
-                                ": the update before was scaled down to ",
-                                "almost nothing, so this training begins anew, without it"));
   training_.Drop();
   training_.Give(train);
   StartTraining();

@@ -141,6 +141,7 @@ class RoundRunner {
   void TakeTrain(const v1::Train& train);
   void StartTraining();
   void BeginSteps(const std::string& start);
+  void DisownTraining();
   void BeginAnew();
   void EncodeWaiting();
   void WatchTensors();  // Checks which tensors of the update in the slot have moved.

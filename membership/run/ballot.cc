@@ -229,7 +229,6 @@ void Ballot::NameOddOnes(const std::string& state, Outcome* outcome) {
 void Ballot::Agree(std::vector<std::string> peers, Outcome* outcome) {
   // One of the other reducers has told peers different things, so these reducers do not average for
   // a while.
-  // while.
   if (!group_.empty()) {
     for (const std::string& peer : reducers_) {
       const bool alone = std::find(group_.begin(), group_.end(), peer) != group_.end();

@@ -700,6 +700,10 @@ std::vector<std::string> EntryAttempts::GiveUp(absl::Time now, uint64_t committe
     });
     if (dialled) members->info(accused).dialled_in_vain_until = now + settings_.failure_timeout;
   }
+  for (const std::string& peer : current_->unreachable()) {
+    if (!members->reach().doubts().Unreachable(peer)) continue;
+    members->info(peer).dialled_in_vain_until = now + settings_.failure_timeout;
+  }
   current_.reset();
   SayOffences(version, judge_.NoteGivenUp(), out);
   out->update.judged = judge_.Record();

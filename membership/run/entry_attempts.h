@@ -152,10 +152,13 @@ class EntryAttempts {
   void SendAudits(const Members& members, RunOutput* out);
   // Called when a peer came back. Sends it again what it must do in current(), if anything.
   void Resend(const std::string& peer, const Members& members, RunOutput* out);
-  // Called when `from` reports that `to` answers its dials, which ends its complaints about it.
+  // Called when `from` reports that `to` answers its dials. This ends its complaint about it,
+  // unless it alone complains: then neither of the two reduces for a while, so that nobody gains
+  // anything by a complaint.
   void NoteAnswers(const std::string& from, const std::string& to) {
     const auto complaints = complaints_.find(to);
-    if (complaints != complaints_.end()) complaints->second.erase(from);
+    if (complaints == complaints_.end() || complaints->second.size() < 2) return;
+    complaints->second.erase(from);
   }
   void NoteVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
 

@@ -25,7 +25,7 @@ bool MemberReach::NoteReached(absl::Time now, const std::string& peer, const v1:
   const RosterMember* const to = roster_.Find(reached.peer());
   if (to == nullptr || to->address.empty()) return false;
   const bool before = to->unreachable;
-  // Of one that has gone since as well, or the doubt would outlive its reason.
+  // An answer counts for a peer that is gone as well, or the doubt would outlive its reason.
   if (reached.answers()) {
     Settle(now, peer, to->peer, out);
   } else if (to->present()) {
@@ -108,6 +108,11 @@ void MemberReach::Dial(absl::Time now, const std::string& peer, const std::strin
                        RunOutput* out) {
   dialled_at_[peer] = now;
   out->probes.push_back({peer, address});
+}
+
+void MemberReach::Forget(const std::string& peer) {
+  reach_.Forget(peer);
+  dialled_at_.erase(peer);
 }
 
 void MemberReach::Tick(absl::Time now, RunOutput* out) {

@@ -42,6 +42,8 @@ class MemberReach {
   // Called when the peer is gone. The doubts that name it count again if the same process comes
   // back.
   void OnGone(absl::Time now, const std::string& peer, RunOutput* out);
+  // Called when the peer will not be named any more.
+  void Forget(const std::string& peer);
   // Drops doubts that were not repeated, and dials members that were not dialled for long.
   void Tick(absl::Time now, RunOutput* out);
 

@@ -232,6 +232,7 @@ std::string Members::PeerOf(SessionId session) const {
 
 void Members::Forget(const std::string& peer, RunUpdate* update) {
   roster_.Forget(peer);
+  reach_.Forget(peer);
   // A peer that has contributed is in the history anyway; nothing else may grow with invented
   // names.
   const auto info = infos_.find(peer);

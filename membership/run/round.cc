@@ -320,13 +320,11 @@ bool Round::LoseWorker(const std::string& peer) {
   return true;
 }
 
-// Returns the part of `elapsed` in which the peer trained. What it trains beside an exchange waits
-// for the entry: if that counted, each wait for a missing peer would make the next one longer.
+// Returns the time that the training took. One beside an exchange waits for the entry, before or
+// after its boundary: if that counted, each wait for a missing peer would make the next one longer.
 absl::Duration Round::TrainedFor(absl::Duration elapsed, const v1::Ready& ready) const {
-  if (!settings_.trains_ahead || !(ready.waited_seconds() > 0)) return elapsed;
-  const absl::Duration waited = absl::Seconds(ready.waited_seconds());
-  const absl::Duration told = absl::Seconds(std::max(0.0, ready.train_seconds()));
-  return std::min(elapsed, std::max(elapsed - waited, told));
+  if (!settings_.trains_ahead || !(ready.train_seconds() > 0)) return elapsed;
+  return std::min(elapsed, absl::Seconds(ready.train_seconds()));
 }
 
 void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {

@@ -146,7 +146,8 @@ bool UpdateJudge::NoteReport(const std::string& reporter, const v1::UpdateRefuse
   if (!reporters.insert(reporter).second) return false;
   // One of two reports may be a lie. If only one peer can report, its report decides.
   const size_t others = collectors_.size() - collectors_.count(peer);
-  if (reporters.size() != std::min<size_t>(2, others)) return false;
+  if (reporters.size() < std::min<size_t>(2, others) || !reported_.insert(peer).second)
+    return false;
   NoteRefused(peer, absl::StrCat("chunk ", report.chunk(),
                                  " was refused: ", report.reason().substr(0, 200)));
   return true;
@@ -201,6 +202,7 @@ void UpdateJudge::ForgetReports() {
   contributors_.clear();
   collectors_.clear();
   reporters_.clear();
+  reported_.clear();
 }
 
 std::vector<std::string> UpdateJudge::NoteGivenUp() { return EndRound(false); }

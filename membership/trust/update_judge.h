@@ -128,6 +128,7 @@ class UpdateJudge {
   std::map<std::string, uint32_t> refusals_;  // updates refused since the last commit, by peer
   std::set<std::string> contributors_;
   std::set<std::string> collectors_;  // the peers that average under any revision so far
+  std::set<std::string> reported_;    // the contributors whose reports were enough
   // The peers that have reported each contributor.
   std::map<std::string, std::set<std::string>> reporters_;
 };

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/output.h"
@@ -103,7 +104,7 @@ void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
   const Brought& brought = options.brought;
   const bool named =
       !absl::StrCat(brought.data, brought.tokenizer, brought.base, brought.program).empty();
-  std::vector<Finding> needs = CheckNeeds(files, *run, brought);
+  std::vector<Finding> needs = CheckNeeds(files, *run, brought, ReadProcessLimits().memory);
   for (size_t i = 0; i < needs.size(); ++i) {
     // A user who names nothing asks what to bring; then nothing counts as missing.
     if (i > 0 && !named) needs[i].weight = std::min(needs[i].weight, Weight::kDoubtful);

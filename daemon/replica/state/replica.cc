@@ -285,17 +285,21 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Files& files, const std
   }
   RETURN_IF_ERROR(CheckFinite(genesis.manifest(), theta));
   RETURN_IF_ERROR(files.MakeDirectories(SnapshotsDirectory(dir)));
-  ASSIGN_OR_RETURN(StateMemory::Buffers buffers, StateMemory::MakeBuffers(genesis, buffer_folder));
-  const StateMemory memory(genesis, theta, std::move(buffers));
-  v1::SnapshotInfo info = memory.Describe();
-  genesis.set_state_digest(info.state_digest());
-  *info.mutable_genesis() = genesis;
-  RETURN_IF_ERROR(memory.Write(files, SnapshotPath(dir, 0), std::move(info)));
+  {
+    // Its buffers are given back before others are made: on a disk each takes its room.
+    ASSIGN_OR_RETURN(StateMemory::Buffers buffers,
+                     StateMemory::MakeBuffers(genesis, buffer_folder));
+    const StateMemory memory(genesis, theta, std::move(buffers));
+    v1::SnapshotInfo info = memory.Describe();
+    genesis.set_state_digest(info.state_digest());
+    *info.mutable_genesis() = genesis;
+    RETURN_IF_ERROR(memory.Write(files, SnapshotPath(dir, 0), std::move(info)));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<UpdateLog> log, UpdateLog::Open(files, dir, 0));
   RETURN_IF_ERROR(files.SyncDirectory(dir));
   // The genesis comes last: where it stands, the replica is whole.
   RETURN_IF_ERROR(WriteMessageFile(files, GenesisPath(dir), genesis));
-  ASSIGN_OR_RETURN(buffers, StateMemory::MakeBuffers(genesis, buffer_folder));
+  ASSIGN_OR_RETURN(StateMemory::Buffers buffers, StateMemory::MakeBuffers(genesis, buffer_folder));
   auto state = std::make_unique<State>(files, dir, std::move(genesis), theta, std::move(buffers));
   ASSIGN_OR_RETURN(state->state_digest, DigestFromBytes(state->genesis.state_digest()));
   state->log = std::move(log);

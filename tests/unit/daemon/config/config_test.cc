@@ -119,7 +119,7 @@ constexpr BadFile kBadFiles[] = {
     {"[worker]\nprogram = \"/bin/true\"\nslower = 2\n[model]\nkind = \"external\"\n",
      "x.toml:3: [worker] slower must be 1 with kind 'external': only atoll-worker and the stub can "
      "play a slower machine"},
-    {"[worker]\nsharding = \"full\"\n",
+    {"[worker]\nsharding = \"full\"\n[data]\npath = \"x\"\n",
      "x.toml:2: [worker] sharding must be 'none' with kind 'gpt': only models of kind "
      "'huggingface' are divided among devices",
      ConfigUse::kLocal},

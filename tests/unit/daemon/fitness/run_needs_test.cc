@@ -46,7 +46,7 @@ class RunNeedsTest : public ::testing::Test {
 
   // The finding that begins so; fatal where there is none.
   Finding Of(const std::string& subject) {
-    for (const Finding& finding : CheckNeeds(files_, run_, brought_)) {
+    for (const Finding& finding : CheckNeeds(files_, run_, brought_, memory_)) {
       if (finding.line.rfind(subject + ": ", 0) == 0) return finding;
     }
     return {Weight::kFatal, "nothing said of " + subject};
@@ -62,7 +62,20 @@ class RunNeedsTest : public ::testing::Test {
   PosixFiles files_;
   v1::RunDescription run_;
   Brought brought_;
+  MemoryLimit memory_;
 };
+
+TEST_F(RunNeedsTest, SaysBeforehandWhetherTheModelFitsIntoMemory) {
+  v1::ModelSpec& model = *run_.mutable_spec()->mutable_model();
+  model.set_kind(kStubKind);
+  model.set_parameters(250'000'000);
+  Expect("memory", Weight::kGood, "the daemon needs up to 5.0 GB for 250,000,000 parameters");
+  memory_.free_bytes = 6'000'000'000;
+  Expect("memory", Weight::kGood, "beside the training");
+  memory_.free_bytes = 1'500'000'000;
+  Expect("memory", Weight::kDoubtful,
+         "1.5 GB are free. With [peer] values_in = \"disk\" it needs up to 3.0 GB");
+}
 
 TEST_F(RunNeedsTest, DataIsWhatEachMachineBrings) {
   Expect("run", Weight::kGood, "r1, a model of kind gpt, version 12 of 40");
@@ -80,10 +93,10 @@ TEST_F(RunNeedsTest, DataIsWhatEachMachineBrings) {
   brought_.data = directory_.File("none");
   Expect("data", Weight::kFatal, "no such file or folder");
   brought_.data.clear();
-  EXPECT_EQ(1u, CheckNeeds(files_, run_, brought_).size());
+  EXPECT_EQ(1u, CheckNeeds(files_, run_, brought_, memory_).size());
   run_.mutable_spec()->mutable_model()->set_kind("gpt");
   run_.set_role("aggregator");
-  EXPECT_EQ(1u, CheckNeeds(files_, run_, {}).size());
+  EXPECT_EQ(1u, CheckNeeds(files_, run_, {}, memory_).size());
 }
 
 TEST_F(RunNeedsTest, ATokenizerComesFromThePeersUnlessItIsTooLarge) {

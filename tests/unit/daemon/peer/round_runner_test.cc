@@ -373,6 +373,9 @@ TEST(RoundRunnerAhead, WhatTheEntryHardlyTookIsNotTrainedFrom) {
       p.OfferAndTrainAhead();
       p.Commit(scale);
       const bool anew = scale < 0.125f && std::string(kind) != "delayed";
+      EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), 2u) << kind;
+      if (anew) p.Hand(4);  // what the worker was at; its boundary may have been under way
+      EXPECT_EQ(p.readies.size(), 1u) << kind;
       EXPECT_EQ(p.Number(v1::DaemonMessage::kTrain), anew ? 3u : 2u) << kind;
       EXPECT_EQ(p.Steps().version(), 4u);
       EXPECT_EQ(p.Steps().start() == "", anew || std::string(kind) == "delayed") << kind;

@@ -313,6 +313,13 @@ TEST(UpdateJudge, WhoeverHasTheOthersRelievedHasNotTheOnlyWord) {
   report.set_contributor("c");
   EXPECT_FALSE(judge.NoteReport("a", report));
   EXPECT_TRUE(judge.NoteReport("b", report));
+  judge.NoteCommit({});
+  // One update is refused once, however many peers come to average it.
+  judge.NotePlan(plan);
+  EXPECT_TRUE(judge.NoteReport("a", report)) << "it is the only one";
+  shard->add_relays()->set_peer("b");
+  judge.NotePlan(plan);
+  EXPECT_FALSE(judge.NoteReport("b", report));
 }
 
 // Broken: an old offender would be left out in favour of a peer whose updates are refused again and

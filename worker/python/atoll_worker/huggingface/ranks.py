@@ -155,6 +155,10 @@ class Others:
             time.sleep(LOOK_SECONDS)
         return WorkerFailure(self.lost()) if self.lost() else error
 
+    def expect_end(self) -> None:
+        """They are about to be told to end: from now on nobody who ends is missed."""
+        self._leaving = True
+
     def close(self) -> None:
         """They were told to end."""
         self._leaving = True
@@ -166,6 +170,8 @@ class Others:
             return
         self._lost = f"{what}. {GUIDE}"
         time.sleep(2 * GRACE_SECONDS)
+        if self._leaving:
+            return
         print(f"atoll-hf-worker: {self._lost}", file=sys.stderr, flush=True)
         self._on_lost(self._lost)
         time.sleep(1)  # for the daemon to read it

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import sys
 import threading
 import time
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
@@ -147,7 +148,10 @@ class Together(Computing):
     def all_save(self, run_id: str, path: Optional[str]) -> None:
         with WholeStates(self._parts, path) as whole:
             states = whole.of(self.optimizer.parts)
-            if path is not None:
+            if whole.no_room:
+                print(f"atoll-hf-worker: the optimiser's state was not written: {whole.no_room}",
+                      file=sys.stderr, flush=True)
+            elif path is not None:
                 self.optimizer.write(path, run_id, states)
 
     def all_load(self, told: List[Any], whole: Optional[List[Any]]) -> None:
@@ -249,6 +253,7 @@ class Leader(Together):
         return time.monotonic() - began
 
     def close(self) -> None:
+        self._others.expect_end()
         self.ranks.tell(None)
         self._others.close()
 

@@ -207,6 +207,7 @@ class WholeStates:
         self._torch, self._parts = need("torch"), parts
         self._folder = None if path is None else path + ".parts"
         self._count = 0
+        self.no_room = ""  # why the states cannot be written; "": they can
 
     def __enter__(self) -> "WholeStates":
         if self._folder is not None:
@@ -222,8 +223,16 @@ class WholeStates:
         if self._folder is None:
             return None
         self._count += 1
-        flat = self._torch.from_file(os.path.join(self._folder, str(self._count)), shared=True,
-                                     size=tensor.numel(), dtype=tensor.dtype)
+        path = os.path.join(self._folder, str(self._count))
+        # A disk that is full would otherwise be a signal in the middle of the writing.
+        try:
+            with open(path, "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, max(1, tensor.numel()) * tensor.element_size())
+        except OSError as error:
+            self.no_room = f"{path}: {error.strerror}"
+            # The other ranks send their parts all the same.
+            return self._torch.empty(tensor.shape, dtype=tensor.dtype)
+        flat = self._torch.from_file(path, shared=True, size=tensor.numel(), dtype=tensor.dtype)
         return flat.reshape(tensor.shape)
 
     def of(self, optimizers: List[Any]) -> List[Any]:

@@ -225,10 +225,12 @@ class Training:
 
     def close(self) -> None:
         """Keeps the optimiser's state, and lets the helpers go."""
-        self.computing.save(self._run.state_path, self._run.spec.run_id)
-        for others in (self._team, self._leader):
-            if others:
-                others.close()
+        try:
+            self.computing.save(self._run.state_path, self._run.spec.run_id)
+        finally:
+            for others in (self._team, self._leader):
+                if others:
+                    others.close()
 
 
 def _compare(what: str, here: bytes, wanted: bytes) -> None:
