@@ -206,11 +206,11 @@ std::string PlaceOf(const v1::ModelSpec& model, const std::string& name, const S
 }
 
 // Returns where a tensor of `model` is stored: by itself, or in one that the experts of its layer
-// share.
+// share. If both are there, the one by itself is left over.
 TensorPlace StoredPlaceOf(const v1::ModelSpec& model, const v1::Tensor& tensor,
                           const Shards& shards) {
   const TensorPlace own{PlaceOf(model, tensor.name(), shards), HubShape(model, tensor)};
-  if (model.kind() != "llama" || shards.places.count(own.name) > 0) return own;
+  if (model.kind() != "llama") return own;
   absl::optional<TensorPlace> fused = FusedPlaceOf(DecoderShapeOf(model), tensor.name(), own.shape);
   if (!fused.has_value()) return own;
   fused->name = NameThere(fused->name, shards);

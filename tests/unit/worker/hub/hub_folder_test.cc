@@ -430,19 +430,27 @@ void FuseExperts(const v1::ModelSpec& model, std::map<std::string, TensorToWrite
   }
 }
 
-// Broken: what transformers 5 saves with save_original_format=False could not be read, or one
-// expert's matrices would become another's.
+// Broken: what transformers 5 saves with save_original_format=False could not be read, one expert's
+// matrices would become another's, or a file that has an expert twice would be taken.
 TEST(HubFolderTest, ExpertsThatShareATensorAreRead) {
   for (const v1::ModelSpec& model : TinyMixtures()) {
     const TemporaryFolder folder;
     const std::vector<float> parameters = SomeParameters(model);
     ASSERT_TRUE(WriteHubFolder(folder.path(), model, parameters, {}).ok());
     std::map<std::string, TensorToWrite> tensors = Tensors(folder.path());
+    const auto& names = FindDecoderFamily(DecoderShapeOf(model).family)->experts;
+    const std::string twice =
+        absl::StrCat("model.layers.1.", names.module, ".experts.0.", names.up, ".weight");
+    const TensorToWrite alone = tensors.at(twice);
     FuseExperts(model, &tensors);
     WriteAll(folder.path(), tensors);
     const auto read = ReadHubFolder(folder.path());
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->parameters, parameters);
+    tensors[twice] = alone;
+    WriteAll(folder.path(), tensors);
+    EXPECT_THAT(ReadError(folder.path()), HasSubstr(twice + " has no place"));
+    tensors.erase(twice);
     TensorToWrite& down = tensors.at("model.layers.1.mlp.experts.down_proj");
     std::swap(down.shape[1], down.shape[2]);
     WriteAll(folder.path(), tensors);
