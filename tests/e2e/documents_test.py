@@ -36,6 +36,7 @@ SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of
 CLUSTER = "needs a cluster: the ctest e2e_clusters checks what is applied"
 ACCOUNTANT = "needs dp-accounting: the page's table is held to the program by a unit test"
 HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it with them"
+RANKS = "needs PyTorch and two machines: tests/bench/sharding_check.py has two groups on loopback"
 
 BENCHMARK = "ATOLL_BIN=build/release/bin python3 tests/bench/"
 
@@ -94,6 +95,7 @@ NOT_TYPED = (
     ("docs/benchmarks.md", f"{BENCHMARK}liars_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}flood_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}session_load_benchmark.py", MINUTES),
+    ("docs/benchmarks.md", f"{BENCHMARK}memory_benchmark.py", MINUTES),
     ("docs/benchmarks.md", "ATOLL_AUDIT_SEEDS=200 build/release/tests/sim_audit_test", CTEST),
     ("docs/experiments.md", "atoll experiment run configs/experiments/dirichlet.toml", MINUTES),
     ("docs/experiments.md", "atoll experiment report configs/experiments/dirichlet.toml",
@@ -107,6 +109,8 @@ NOT_TYPED = (
     ("docs/huggingface.md", "~/atoll-python/bin/pip", HUB),
     ("docs/huggingface.md", "atoll export", HUB),
     ("docs/huggingface.md", "atoll-hf-worker export", HUB),
+    ("docs/huggingface.md", "exec torchrun", RANKS),
+    ("docs/huggingface.md", "while true", RANKS),
     ("docs/kubernetes.md", "docker build", CONTAINERS),
     ("docs/kubernetes.md", "kubectl", CLUSTER),
     ("docs/kubernetes.md", "for peer in peer-0 peer-1", CLUSTER),

@@ -34,7 +34,8 @@ namespace {
 constexpr size_t kMaxUnsentBytes = 2 * kBlockBytes;
 
 // The most calls served at once: each may hold a few blocks in memory. A joiner opens one call to
-// each donor.
+// each donor. As many calls that were dialled here may wait beside them for their first request,
+// which may never come.
 constexpr size_t kMaxStreams = 16;
 
 // The part of the rate that is given while this peer exchanges.
@@ -309,6 +310,9 @@ class DonorStream : public std::enable_shared_from_this<DonorStream> {
         });
   }
 
+  // True while nothing was asked in a call that was dialled here.
+  bool only_offered() const { return may_wait_; }
+
   // Ends a call whose joiner has asked for nothing since `instant`.
   void EndIfIdleSince(absl::Time instant) {
     if (answering_ || may_wait_ || last_request_ > instant) return;
@@ -494,7 +498,10 @@ void Donor::SetRate(uint64_t bytes_per_second) {
 }
 
 void Donor::Accept(const std::string& method, std::unique_ptr<Call> call, bool dialled_here) {
-  if (state_->streams.size() >= kMaxStreams) return state_->Refuse(std::move(call));
+  const auto alike = std::count_if(
+      state_->streams.begin(), state_->streams.end(),
+      [&](const auto& stream) { return stream.second->only_offered() == dialled_here; });
+  if (static_cast<size_t>(alike) >= kMaxStreams) return state_->Refuse(std::move(call));
   std::unique_ptr<AnswerSource> source = MakeAnswerSource(
       method, {state_->env.files, state_->dir, state_->run_id, state_->lines}, state_->settings);
   const uint64_t id = state_->next_stream++;
