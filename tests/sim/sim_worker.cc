@@ -145,7 +145,9 @@ void SimWorker::Train(const v1::TrainSteps& train) {
   const float* const start = train.start() == "guess" ? guess_ : theta_;
   CHECK(start != nullptr);
   if (anew) base_.assign(start, start + settings_.elements);
-  if (anew && (keeps_own || !own_.empty())) own_ = base_;  // it forgets what it had
+  // It forgets what it had. In mode "streaming" it has parameters of its own from now on.
+  const bool has_own = keeps_own || !own_.empty() || spec_.mode().kind() == "streaming";
+  if (anew && has_own) own_ = base_;
   const std::vector<float>& from = keeps_own ? own_ : base_;
   uint64_t samples = 0;
   for (const v1::SampleRange& range : train.samples()) samples += range.first() + range.count();
