@@ -508,10 +508,14 @@ void SnapshotFetch::State::Append() {
   struct Result {
     std::vector<uint64_t> lost;
     bool more = false;
+    bool given_up = false;
   };
   auto result = std::make_shared<Result>();
   OnPool(
       [result](Download& file) {
+        // The version was given up while this waited for its turn.
+        result->given_up = file.info() == nullptr;
+        if (result->given_up) return absl::OkStatus();
         const absl::StatusOr<bool> more = file.Append(&result->lost);
         if (more.ok()) result->more = *more;
         return more.status();
@@ -519,6 +523,7 @@ void SnapshotFetch::State::Append() {
       [this, result](const absl::Status& status) {
         appending = false;
         if (!status.ok()) return Finish(status);
+        if (result->given_up) return;
         schedule->Consumed(download->next_block());
         for (const uint64_t block : result->lost) schedule->Lost(block);
         Report();
