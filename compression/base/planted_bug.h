@@ -31,7 +31,6 @@ enum class PlantedBug {
   kSignatureNotChecked,    // a header is taken without checking its signature
   kAuditorsTooKind,        // auditors report every result as right
   kAccuserBelieved,        // one accusation is enough to evict a peer
-  kAccusedReducerDropped,  // one accusation is enough to take a reducer's shards away
   kThinEntryTaken,         // an entry with fewer contributors than the quorum is accepted
   kAddressTaken,           // a peer gets an address by naming it, even another peer's
   kEpochBelieved,          // an exchange is given up for any epoch that a Hello names

@@ -182,6 +182,7 @@ std::vector<std::string> UpdateJudge::EndRound(bool committed) {
   outsized_.clear();
   refused_.clear();
   ForgetReports();
+  given_up_ = committed ? 0 : given_up_ + 1;
   if (committed) refusals_.clear();
   return lines;
 }
@@ -215,7 +216,8 @@ std::vector<std::string> UpdateJudge::Offenders() const {
     const auto refusals = refusals_.find(peer);
     const bool hopeless =
         rule.offences > 0 && refusals != refusals_.end() && refusals->second >= rule.offences;
-    if (!hopeless && !IsLeftOut(rule, judged.offences)) continue;
+    const bool by_record = given_up_ < kAttemptsUntilLetIn && IsLeftOut(rule, judged.offences);
+    if (!hopeless && !by_record) continue;
     ranked.emplace_back(hopeless, Offences(rule, judged.offences), peer);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {

@@ -60,6 +60,10 @@ struct JudgeSettings {
 
 class UpdateJudge {
  public:
+  // A peer is left out for a number of rounds because of its record. Once this many attempts at a
+  // round were given up, the records do not count in that round: it may need those peers.
+  static constexpr uint32_t kAttemptsUntilLetIn = 4;
+
   UpdateJudge(const JudgeSettings& settings, const JudgeRecord& stored);
 
   const JudgeSettings& settings() const { return settings_; }
@@ -99,7 +103,8 @@ class UpdateJudge {
   std::vector<std::string> NoteGivenUp();
 
   // Returns the peers that are left out: for as many refused updates since the last commit as make
-  // an offender, or for their records. The former come first, then the worst records.
+  // an offender, or for their records (see kAttemptsUntilLetIn). The former come first, then the
+  // worst records.
   std::vector<std::string> Offenders() const;
   void Forget(const std::string& peer) {
     peers_.erase(peer);
@@ -126,6 +131,7 @@ class UpdateJudge {
   std::set<std::string> clipped_;
   std::map<std::string, std::string> refused_;
   std::map<std::string, uint32_t> refusals_;  // updates refused since the last commit, by peer
+  uint32_t given_up_ = 0;                     // the attempts given up since the last commit
   std::set<std::string> contributors_;
   std::set<std::string> collectors_;  // the peers that average under any revision so far
   std::set<std::string> reported_;    // the contributors whose reports were enough

@@ -16,7 +16,7 @@ struct Name {
   RunsOfBug runs = {};
 };
 
-const std::array<Name, 44> kNames = {{
+const std::array<Name, 43> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync", {"", 25}},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart", {"", 6}},
@@ -37,7 +37,6 @@ const std::array<Name, 44> kNames = {{
     {PlantedBug::kSignatureNotChecked, "signature-not-checked", {"", 139}},
     {PlantedBug::kAuditorsTooKind, "auditors-too-kind", {"", 82}},
     {PlantedBug::kAccuserBelieved, "accuser-believed", {"", 49}},
-    {PlantedBug::kAccusedReducerDropped, "accused-reducer-dropped", {"", 2038}},
     {PlantedBug::kThinEntryTaken, "thin-entry-taken", {"", 95}},
     {PlantedBug::kAddressTaken, "address-taken", {"", 50}},
     {PlantedBug::kEpochBelieved, "epoch-believed", {"", 114}},

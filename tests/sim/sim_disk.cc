@@ -114,14 +114,26 @@ void SimDisk::TearLastAppend() {
   inode->bytes.resize(last_append_start_ + random_.Below(written));
 }
 
-void SimDisk::Wipe() {
+void SimDisk::Wipe(const std::set<std::string>& but) {
   ++life_;
-  for (auto& [name, inode] : names_) inode->named = false;
-  names_.clear();
-  durable_names_.clear();
-  name_changes_.clear();
+  Names kept;
   used_ = 0;
   directories_ = {"/"};
+  for (auto& [name, inode] : names_) {
+    inode->named = but.count(name) > 0;
+    if (!inode->named) continue;
+    inode->synced = inode->bytes.size();
+    inode->shadow.reset();
+    used_ += inode->bytes.size();
+    for (size_t end = name.rfind('/'); end != 0 && end != std::string::npos;
+         end = name.rfind('/', end - 1)) {
+      directories_.insert(name.substr(0, end));
+    }
+    kept[name] = inode;
+  }
+  names_ = kept;
+  durable_names_ = std::move(kept);
+  name_changes_.clear();
 }
 
 bool SimDisk::FlipBit(const std::string& path, uint64_t offset, int bit) {

@@ -48,7 +48,8 @@ class SimDisk {
   };
   void CrashNow(Crash crash);
 
-  void Wipe();  // Empties the disk.
+  // Empties the disk, except for the files `but`, whose bytes are durable then.
+  void Wipe(const std::set<std::string>& but = {});
   // Sets the size of the disk, beyond which writes fail with RESOURCE_EXHAUSTED.
   void SetCapacity(uint64_t bytes) { capacity_ = bytes; }
   uint64_t used() const { return used_; }      // by files that have a name

@@ -263,17 +263,18 @@ void Swarm::HealAll() {
 std::set<std::string> Swarm::Core() {
   const Invariants& invariants = cluster_.invariants();
   std::set<std::string> core;
-  std::set<std::string> holders;
+  const SwarmPlan::Machine* giver = nullptr;
   bool held = false;
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     const bool holds = invariants.said(peer.name) >= cluster_.version();
     if (peer.core) core.insert(peer.name);
-    if (holds) holders.insert(peer.name);
     held = held || (peer.core && holds);
+    // Whoever keeps the state to itself is of no use to the others.
+    if (giver == nullptr && holds && !KeepsToItself(peer.hostility)) giver = &peer;
   }
   if (held) return core;
-  if (!holders.empty()) {
-    core.insert(*holders.begin());
+  if (giver != nullptr) {
+    core.insert(giver->name);
     return core;
   }
   for (const SwarmPlan::Machine& peer : plan_.peers) core.insert(peer.name);

@@ -528,21 +528,12 @@ bool SwarmCluster::Wipe(const std::string& peer) {
   if (Finished(peer) || !held || version() > invariants_.announced()) return false;
   Note(absl::StrCat(peer, " gets an empty disk"));
   // Where others know parties by their keys, owners keep theirs apart: with many new ones at once
-  // no sum would come about until people have looked.
-  // So they do what was shown: a worker that begins anew might show it again.
-  std::map<std::string, std::string> kept;
-  SimFiles files(world_.disk(peer));
-  for (const char* const name : {"/signing_key.pem", "/mask_shown"}) {
-    const std::string path = DirectoryOf(peer) + name;
-    const absl::StatusOr<std::string> bytes = ReadFile(files, path, 1 << 16);
-    if (plan_.masked && bytes.ok()) kept[path] = *bytes;
-  }
-  world_.disk(peer).Wipe();
-  SimFiles after(world_.disk(peer));
-  for (const auto& [path, bytes] : kept) {
-    if (!after.MakeDirectories(DirectoryOf(peer)).ok()) continue;
-    WriteSecretDurably(after, path, BytesOf(bytes)).IgnoreError();  // of a full disk: a new one
-  }
+  // no sum would come about until people have looked. They keep what was shown as well, because a
+  // worker that begins anew might show it again.
+  std::set<std::string> kept;
+  if (plan_.masked)
+    kept = {DirectoryOf(peer) + "/signing_key.pem", DirectoryOf(peer) + "/mask_shown"};
+  world_.disk(peer).Wipe(kept);
   invariants_.OnWiped(peer);
   return true;
 }

@@ -343,5 +343,27 @@ TEST(UpdateJudge, WhoseUpdatesAreRefusedInThisRoundIsLeftOutFirst) {
   EXPECT_THAT(judge.Offenders(), ElementsAre("old"));
 }
 
+// Broken: a peer is left out for five rounds, and without it the first of them never ends.
+TEST(UpdateJudge, ARoundThatFailsAgainAndAgainLeavesNobodyOutForARecord) {
+  JudgedPeer old;
+  old.peer = "old";
+  old.offences = 0xff;
+  JudgeRecord record;
+  record.peers = {old};
+  JudgeSettings settings = ClippingAt(1);
+  settings.offenders.offences = 3;
+  settings.offenders.rounds = 16;
+  UpdateJudge judge(settings, record);
+  for (uint32_t i = 0; i < UpdateJudge::kAttemptsUntilLetIn; ++i) {
+    EXPECT_THAT(judge.Offenders(), ElementsAre("old")) << i;
+    judge.NoteGivenUp();
+  }
+  EXPECT_THAT(judge.Offenders(), IsEmpty());
+  for (int i = 0; i < 3; ++i) judge.NoteRefused("old", "too long");
+  EXPECT_THAT(judge.Offenders(), ElementsAre("old")) << "what it does in this round counts";
+  judge.NoteCommit({});
+  EXPECT_THAT(judge.Offenders(), ElementsAre("old"));
+}
+
 }  // namespace
 }  // namespace atolld
