@@ -128,6 +128,8 @@ void History::OnSnapshot(const std::string& peer) {
   Worker& trainer = trainers_[peer];
   trainer.fresh = true;
   trainer.unreadable = true;  // no entry comes with a snapshot
+  // Perhaps somebody gave it whose memory has flipped: only the next header has the state's digest.
+  trainer.flipped_until = std::max(trainer.flipped_until, flipped_until_);
   ForgetsGiven(trainer);
 }
 
