@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/zstd_frame.h"
 #include "daemon/exchange/contribution.h"
-#include "membership/history/bitmap.h"
 #include "optimizer/aggregation_rule.h"
 #include "optimizer/update_products.h"
 

@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "compression/base/bitmap.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/network.h"
-#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "daemon/exchange/chunk_work.h"
@@ -19,7 +20,6 @@
 #include "daemon/exchange/reducer.h"
 #include "daemon/exchange/reducer_stream.h"
 #include "daemon/exchange/started_call.h"
-#include "membership/history/bitmap.h"
 #include "membership/trust/contribution.h"
 
 namespace atolld {

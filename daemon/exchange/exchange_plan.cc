@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/base/casts.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/status_macros.h"
 #include "membership/history/agreement.h"
-#include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "membership/trust/contribution.h"
 

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/ring_sum_codec.h"
-#include "membership/history/bitmap.h"
 #include "membership/history/mean_records.h"
 
 namespace atolld {

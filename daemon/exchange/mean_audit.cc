@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "daemon/exchange/stream_flow.h"
-#include "membership/history/bitmap.h"
 #include "membership/trust/audit.h"
 
 namespace atolld {

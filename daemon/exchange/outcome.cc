@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "compression/base/bitmap.h"
 #include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
-#include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "membership/history/mean_records.h"
 

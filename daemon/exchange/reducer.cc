@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/planted_bug.h"
-#include "membership/history/bitmap.h"
 
 namespace atolld {
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/network.h"
-#include "membership/history/bitmap.h"
 #include "membership/planning/arrival_log.h"
 
 namespace atolld {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "membership/history/bitmap.h"
+#include "compression/base/bitmap.h"
 #include "membership/history/fragment.h"
 #include "membership/history/state_buffers.h"
 #include "membership/history/step_scalars.h"

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
-#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {

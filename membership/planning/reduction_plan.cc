@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/words.h"
-#include "membership/history/bitmap.h"
 #include "membership/planning/message_sizes.h"
 
 namespace atolld {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/planted_bug.h"
-#include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "membership/history/mean_records.h"
 #include "membership/planning/reach.h"

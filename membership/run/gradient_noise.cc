@@ -6,8 +6,8 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "membership/history/agreement.h"
-#include "membership/history/bitmap.h"
 #include "optimizer/robust_shares.h"
 
 namespace atolld {

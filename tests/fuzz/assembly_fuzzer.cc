@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "atoll/v1/exchange.pb.h"
+#include "compression/base/bitmap.h"
 #include "daemon/env/network.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/outcome.h"
 #include "daemon/exchange/reducer.h"
 #include "google/protobuf/stubs/logging.h"
-#include "membership/history/bitmap.h"
 #include "membership/history/mean_records.h"
 #include "tests/fuzz/fuzz_input.h"
 

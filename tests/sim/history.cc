@@ -9,9 +9,9 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/replica/state/state_digest.h"
-#include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"

@@ -6,9 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/snapshot.h"
-#include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "membership/history/mean_records.h"
 #include "membership/run/roster_news.h"

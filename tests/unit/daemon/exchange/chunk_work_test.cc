@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/base/casts.h"
+#include "compression/base/bitmap.h"
 #include "daemon/exchange/exchange_plan.h"
 #include "gtest/gtest.h"
 #include "membership/history/agreement.h"
-#include "membership/history/bitmap.h"
 #include "tests/unit/compression/test_values.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 

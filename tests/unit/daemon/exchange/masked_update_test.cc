@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/bitmap.h"
 #include "compression/ring_sum_codec.h"
-#include "membership/history/bitmap.h"
 #include "membership/masking/mask_round.h"
 
 namespace atolld {

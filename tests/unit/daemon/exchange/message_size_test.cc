@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/bitmap.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/exchange/mean_audit.h"
 #include "daemon/exchange/outcome.h"
 #include "daemon/replica/transfer/snapshot_pages.h"
 #include "gtest/gtest.h"
 #include "membership/history/agreement.h"
-#include "membership/history/bitmap.h"
 #include "membership/history/mean_records.h"
 #include "membership/planning/message_sizes.h"
 #include "membership/planning/reduction_plan.h"

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/base/casts.h"
+#include "compression/base/bitmap.h"
 #include "compression/codec.h"
 #include "daemon/exchange/contribution.h"
 #include "gtest/gtest.h"
-#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {

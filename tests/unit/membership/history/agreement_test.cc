@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/bitmap.h"
 #include "gtest/gtest.h"
-#include "membership/history/bitmap.h"
 #include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "membership/history/bitmap.h"
 #include "membership/planning/plan_choice.h"
 
 namespace atolld {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/bitmap.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {

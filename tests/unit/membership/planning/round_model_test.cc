@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "gtest/gtest.h"
-#include "membership/history/bitmap.h"
 #include "membership/planning/reduction_plan.h"
 
 namespace atolld {

@@ -1,0 +1,96 @@
+#include "membership/experts/expert_owners.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "compression/base/bitmap.h"
+#include "membership/experts/expert_parts.h"
+
+namespace atolld {
+namespace {
+
+// FNV-1a with a final mix of SplitMix64: equal on every machine, and not secret.
+uint64_t Mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+uint64_t ExpertOwners::Rank(uint32_t expert, absl::string_view peer) const {
+  uint64_t hash = 0xcbf29ce484222325 ^ Mix(seed_ + expert);
+  for (const char c : peer) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return Mix(hash);
+}
+
+void ExpertOwners::Load(const v1::EntryHeader& header) {
+  owned_.clear();
+  for (const v1::Contributor& contributor : header.contributors()) {
+    if (ValidOwned(contributor.owned(), experts_)) owned_[contributor.peer()] = contributor.owned();
+  }
+}
+
+size_t ExpertOwners::OwnersOf(uint32_t expert) const {
+  return static_cast<size_t>(std::count_if(
+      owned_.begin(), owned_.end(), [&](const auto& one) { return BitAt(one.second, expert); }));
+}
+
+// Gives the expert to the peers that rank first for it and own fewer than `most`.
+void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers, size_t most) {
+  std::vector<std::pair<uint64_t, const std::string*>> ranked;
+  for (const std::string& peer : peers) {
+    const std::string& owned = owned_[peer];
+    if (!BitAt(owned, expert) && CountBits(owned) < most) {
+      ranked.emplace_back(Rank(expert, peer), &peer);
+    }
+  }
+  std::sort(ranked.begin(), ranked.end(),
+            [](const auto& a, const auto& b) { return a.first > b.first; });
+  size_t owners = OwnersOf(expert);
+  for (const auto& [rank, peer] : ranked) {
+    if (owners >= owners_) return;
+    SetBit(&owned_[*peer], expert);
+    ++owners;
+  }
+}
+
+void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peers) {
+  if (peers.empty()) return;
+  std::vector<std::string> fresh;
+  std::map<std::string, std::string, std::less<>> kept;
+  for (const std::string& peer : peers) {
+    const auto known = owned_.find(peer);
+    if (known == owned_.end()) fresh.push_back(peer);
+    kept[peer] = known == owned_.end() ? OwnsNothing(experts_) : known->second;
+  }
+  const size_t wanted = size_t{experts_} * std::min<size_t>(owners_, peers.size());
+  const size_t share = (wanted + peers.size() - 1) / peers.size();
+  if (version == version_) {
+    // The others train already, and keep what they own.
+    for (const std::string& peer : fresh) owned_[peer] = kept[peer];
+    for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, fresh, share);
+    return;
+  }
+  version_ = version;
+  owned_ = std::move(kept);
+  // Whoever owns more than its share keeps those for which it ranks first.
+  for (auto& [peer, owned] : owned_) {
+    std::vector<std::pair<uint64_t, uint32_t>> ranked;
+    for (uint32_t expert = 0; expert < experts_; ++expert) {
+      if (BitAt(owned, expert)) ranked.emplace_back(Rank(expert, peer), expert);
+    }
+    std::sort(ranked.rbegin(), ranked.rend());
+    for (size_t i = share; i < ranked.size(); ++i) ClearBit(&owned, ranked[i].second);
+  }
+  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, share);
+  // The shares of peers that own an expert already may be all the room that is left for it.
+  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, experts_);
+}
+
+std::string ExpertOwners::OwnedBy(absl::string_view peer) const {
+  const auto known = owned_.find(peer);
+  return known == owned_.end() ? OwnsNothing(experts_) : known->second;
+}
+
+}  // namespace atolld

@@ -1,0 +1,49 @@
+// ExpertOwners: which peers own which experts in a round.
+//
+// An owner stays an owner as long as it is there and has room. What lacks an owner goes to the
+// peers that rank first for it: the rank of a peer for an expert is a hash of the run's seed, the
+// expert and the peer (rendezvous hashing), so most experts stay where they are when a peer comes
+// or goes. No peer owns more than its share, which is ceil(experts x owners / peers), as long as
+// the others have room. Pure. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+class ExpertOwners {
+ public:
+  // A run with `experts` experts, each of which `owners` peers own if there are so many.
+  ExpertOwners(uint32_t experts, uint32_t owners, uint64_t seed)
+      : experts_(experts), owners_(owners), seed_(seed) {}
+
+  // Takes over who owned what from the contributors of the newest header.
+  void Load(const v1::EntryHeader& header);
+
+  // Assigns the experts of round `version` among these peers, once in each round: later calls for
+  // the same round change nothing but give peers that are new in it what lacks an owner.
+  void Assign(uint64_t version, const std::vector<std::string>& peers);
+
+  // Returns a bitmap of what the peer owns; no bit is set if nothing was assigned to it.
+  std::string OwnedBy(absl::string_view peer) const;
+  const std::map<std::string, std::string, std::less<>>& owned() const { return owned_; }
+
+ private:
+  uint64_t Rank(uint32_t expert, absl::string_view peer) const;
+  void Fill(uint32_t expert, const std::vector<std::string>& peers, size_t most);
+  size_t OwnersOf(uint32_t expert) const;
+
+  const uint32_t experts_;
+  const uint32_t owners_;
+  const uint64_t seed_;
+  uint64_t version_ = 0;                                   // of the last Assign
+  std::map<std::string, std::string, std::less<>> owned_;  // for each peer a bitmap
+};
+
+}  // namespace atolld

@@ -1,0 +1,69 @@
+// The parts of a run's flat vector when peers own experts (ExpertsSpec): part 0 has the tensors
+// that all peers train, and each other part has the tensors of one expert, in all layers.
+//
+// Peers that own few experts need memory, time and bytes for these and for the shared part alone
+// (Learning@home, arXiv:2002.04013; SPES, arXiv:2602.11543). The entry's vector then has the parts
+// one after another, each from a chunk's boundary on, so no chunk belongs to two parts. The values
+// between two parts are zeros that belong to no tensor. Pure. May be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+inline constexpr uint32_t kMostExperts = 4096;
+
+// The values [first, first + count) of the flat vector: one tensor, or several that touch.
+struct PartRange {
+  uint64_t first = 0;
+  uint64_t count = 0;
+
+  bool operator==(const PartRange& other) const {
+    return first == other.first && count == other.count;
+  }
+};
+
+struct ExpertParts {
+  // The numbers of the experts, ascending. Bit i of an `owned` bitmap and part 1 + i stand for
+  // numbers[i].
+  std::vector<uint32_t> numbers;
+  std::vector<std::vector<PartRange>> parts;  // each ascending; together they tile the vector
+
+  uint32_t experts() const { return static_cast<uint32_t>(numbers.size()); }
+};
+
+// Returns true if peers own experts in this run.
+bool HasExperts(const v1::RunSpec& spec);
+
+// Returns true if `name` matches the pattern, and sets `number` to what "#" stands for.
+bool MatchesExpert(absl::string_view pattern, absl::string_view name, uint32_t* number);
+
+// Divides the tensors of a valid manifest. Fails with INVALID_ARGUMENT if a pattern has not exactly
+// one "#" or matches no tensor, if there are fewer than two experts or more than kMostExperts, or
+// if no tensor is shared.
+absl::StatusOr<ExpertParts> DivideIntoExperts(const v1::ExpertsSpec& spec,
+                                              const v1::Manifest& manifest);
+
+// Returns true if `owned` is a bitmap of this many experts, perhaps with no bit set.
+bool ValidOwned(absl::string_view owned, uint32_t experts);
+std::string OwnsNothing(uint32_t experts);
+std::string OwnsAll(uint32_t experts);
+
+// Returns true if an update with these owned experts covers the part. An empty bitmap covers
+// everything: the run has no experts.
+bool Covers(absl::string_view owned, uint32_t part);
+
+// Returns what a peer that owns these experts does not train, ascending, adjacent ranges joined.
+std::vector<PartRange> FrozenRanges(const ExpertParts& parts, absl::string_view owned);
+
+// Returns the names of the experts, such as "0, 2-4"; "none" if no bit is set.
+std::string NameOwned(const std::vector<uint32_t>& numbers, absl::string_view owned);
+
+}  // namespace atolld
