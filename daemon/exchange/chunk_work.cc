@@ -170,6 +170,9 @@ absl::StatusOr<size_t> EncodeWeighted(const ChunkForm& updates, const ChunkForm&
   ForEachEncoded(updates, means, pieces, elements, take);
   for (;;) {
     NameContributors(terms, how.weights.size(), reduced);
+    if (terms.empty() && place.may_be_unowned) {
+      return means.codec->Encode(std::vector<float>(elements, 0.0f), out);
+    }
     if (terms.empty()) return absl::InvalidArgumentError("nobody contributed to it");
     const Rounding rounding = MeanRounding(means, place, reduced->contributors);
     absl::StatusOr<size_t> size =

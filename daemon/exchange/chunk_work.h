@@ -81,6 +81,9 @@ struct MeanPlace {
   bool partial;  // True for a relay's mean.
   // The PeerPart of each contributor, if rounding is stochastic.
   absl::Span<const uint64_t> parts{};
+  // True for the chunk of an expert: if no owner has contributed, its mean is zeros, and the entry
+  // does not step it.
+  bool may_be_unowned = false;
 };
 
 // Returns how the mean at `place` is rounded: with the key ChunkKey(RoundingKey(seed, version,

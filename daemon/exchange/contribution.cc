@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "absl/base/casts.h"
+#include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "membership/experts/expert_parts.h"
 #include "optimizer/aggregation_kernels.h"
 
 namespace atolld {
@@ -182,7 +184,8 @@ absl::StatusOr<std::vector<ChunkNorms>> NormsFrom(const Centre& centre, const Ch
 
 absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Codec& codec,
                                                 const Rounding& rounding,
-                                                absl::Span<const float> values) {
+                                                absl::Span<const float> values,
+                                                absl::string_view owned) {
   if (values.size() != grid.elements()) {
     return absl::InvalidArgumentError(
         absl::StrCat(values.size(), " values for a grid of ", grid.elements()));
@@ -196,6 +199,11 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
   std::vector<ChunkNorms> norms;
   norms.reserve(grid.chunks());
   for (uint32_t c = 0; c < grid.chunks(); ++c) {
+    if (!Covers(owned, grid.Part(c)) && !Planted(PlantedBug::kForeignExpertTaken)) {
+      norms.push_back({});
+      pieces.emplace_back();
+      continue;
+    }
     const absl::Span<const float> chunk = values.subspan(grid.Offset(c), grid.Elements(c));
     const absl::Span<uint8_t> out = memory.span().subspan(used);
     const absl::StatusOr<size_t> size =

@@ -106,12 +106,15 @@ absl::StatusOr<std::vector<ChunkNorms>> NormsFrom(const Centre& centre, const Ch
                                                   const Codec& codec,
                                                   const Contribution& contribution);
 
-// Encodes `values` by the grid, and measures norms but no distances. If the rounding is stochastic,
-// it has the key of the whole contribution, and each chunk is rounded with its own ChunkKey. Fails
-// with INVALID_ARGUMENT if a value is not finite. The call blocks, so run it on the pool.
+// Encodes `values` by the grid, and measures norms but no distances. With experts, `owned` is a
+// bitmap of those that the update covers; other experts' chunks have no bytes, and their norms are
+// 0. If the rounding is stochastic, it has the key of the whole contribution, and each chunk is
+// rounded with its own ChunkKey. Fails with INVALID_ARGUMENT if a value is not finite. The call
+// blocks, so run it on the pool.
 absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Codec& codec,
                                                 const Rounding& rounding,
-                                                absl::Span<const float> values);
+                                                absl::Span<const float> values,
+                                                absl::string_view owned = {});
 
 // Returns the number that makes the roundings of different peers differ. It is the first 8 bytes,
 // little-endian, of the SHA-256 of the peer's id.

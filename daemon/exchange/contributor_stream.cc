@@ -446,11 +446,14 @@ std::map<ContributorStreams::StreamKey, std::vector<ContributorStream::Chunk>>
 ContributorStreams::Assignments() const {
   using Sends = ContributorStream::Sends;
   std::map<StreamKey, std::vector<ContributorStream::Chunk>> assigned;
+  const uint32_t self = contributes() ? *plan_.IndexOf(settings_.self) : 0;
   for (const ExchangePlan::Shard& shard : plan_.shards()) {
     const auto add = [&](absl::string_view peer, Sends sends) {
       for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
         const Lane lane = {c % settings_.lanes, settings_.lanes};
-        assigned[{std::string(peer), lane}].push_back({c, shard.attempt, sends});
+        const bool brings = sends != Sends::kOwnChunk || plan_.Brings(self, c);
+        assigned[{std::string(peer), lane}].push_back(
+            {c, shard.attempt, brings ? sends : Sends::kNothing});
       }
     };
     if (shard.chunks == 0) continue;
@@ -458,7 +461,7 @@ ContributorStreams::Assignments() const {
     absl::string_view target;
     Sends sends = Sends::kNothing;
     if (contributes()) {
-      target = plan_.TargetOf(shard, *plan_.IndexOf(settings_.self));
+      target = plan_.TargetOf(shard, self);
       const bool relays = plan_.RelayNamed(shard, settings_.self) != nullptr;
       sends = relays ? Sends::kPartialMean : Sends::kOwnChunk;
     }
@@ -614,7 +617,9 @@ ContributorStream::Owner::Fate ContributorStreams::Judge(const std::string& from
   }
   if (HasResult(result.chunk())) return Fate::kUnwanted;
   const size_t contributors = plan_.contributors().size();
-  const bool sane = ValidBitmap(result.contributors(), contributors) &&
+  const bool unowned = plan_.MayBeUnowned(result.chunk()) &&
+                       result.contributors() == std::string(BitmapBytes(contributors), '\0');
+  const bool sane = (unowned || ValidBitmap(result.contributors(), contributors)) &&
                     ValidParts(result.partials(), result.contributors(), contributors);
   return sane ? Fate::kWanted : Fate::kBad;
 }

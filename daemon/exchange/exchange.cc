@@ -344,6 +344,7 @@ void Exchange::State::FeedOwnChunks(std::vector<Reducer::Work>* ready) {
   for (const ExchangePlan::Shard& shard : plan.shards()) {
     if (plan.CollectorOf(shard, self) != settings.self) continue;
     for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
+      if (!plan.Brings(self, c)) continue;
       reducer.Add({c, shard.attempt, plan.revision()},
                   Piece{self, own, false, contribution->chunks[c], false}, ready);
     }

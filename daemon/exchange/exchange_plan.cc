@@ -5,7 +5,10 @@
 
 #include "absl/base/casts.h"
 #include "compression/base/bitmap.h"
+#include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
+#include "membership/experts/expert_parts.h"
 #include "membership/history/agreement.h"
 #include "membership/history/digest.h"
 #include "membership/trust/contribution.h"
@@ -23,6 +26,7 @@ absl::StatusOr<ExchangePlan> ExchangePlan::Make(const v1::Plan& plan, const Chun
   const std::string context =
       absl::StrCat("round ", plan.version(), ": plan of revision ", plan.revision());
   ExchangePlan made;
+  made.grid_ = grid;
   made.version_ = plan.version();
   made.epoch_ = plan.epoch();
   made.revision_ = plan.revision();
@@ -35,7 +39,7 @@ absl::StatusOr<ExchangePlan> ExchangePlan::Make(const v1::Plan& plan, const Chun
   RETURN_IF_ERROR(Annotate(made.AddContributors(plan), context));
   for (const v1::Shard& shard : plan.shards()) {
     const std::string which = absl::StrCat(context, ": shard ", made.shards_.size());
-    RETURN_IF_ERROR(Annotate(made.AddShard(shard, grid), which));
+    RETURN_IF_ERROR(Annotate(made.AddShard(shard), which));
   }
   if (made.shard_of_.size() != grid.chunks()) {
     return Invalid(absl::StrCat(context, ": its shards end at chunk ", made.shard_of_.size(),
@@ -85,6 +89,10 @@ absl::Status ExchangePlan::AddContributor(const v1::PlanMember& member, uint32_t
   if (member.contribution_root().empty() && !member.signing_key().empty()) {
     return Invalid(absl::StrCat(member.peer(), " has a key and no root that it has signed"));
   }
+  if (!ValidOwned(member.owned(), grid_.experts())) {
+    return Invalid(absl::StrCat("what ", member.peer(), " owns is not a bitmap of ",
+                                Counted(grid_.experts(), "expert")));
+  }
   contributors_[place] = {member.peer(),
                           weight,
                           scale,
@@ -94,7 +102,8 @@ absl::Status ExchangePlan::AddContributor(const v1::PlanMember& member, uint32_t
                           brief_ ? member.root_mark() : RootMark(member.contribution_root()),
                           member.signing_key(),
                           member.signature(),
-                          brief_};
+                          brief_,
+                          member.owned()};
   addresses_[member.peer()] = member.address();
   return absl::OkStatus();
 }
@@ -115,7 +124,7 @@ bool ExchangePlan::Contributor::IsSame(const Contributor& other) const {
                   // contributor
   const bool known = !in_brief && !other.in_brief;
   return other.peer == peer && other.weight == weight && other.scale == scale &&
-         other.root_mark == root_mark &&
+         other.root_mark == root_mark && other.owned == owned &&
          (!known ||
           (other.root == root && other.signing_key == signing_key && other.signature == signature));
 }
@@ -148,10 +157,10 @@ absl::Status ExchangePlan::CheckRelays(const v1::Shard& shard) const {
   return absl::OkStatus();
 }
 
-absl::Status ExchangePlan::AddShard(const v1::Shard& shard, const ChunkGrid& grid) {
+absl::Status ExchangePlan::AddShard(const v1::Shard& shard) {
   const uint32_t index = static_cast<uint32_t>(shards_.size());
   const uint64_t end = uint64_t{shard.first_chunk()} + shard.chunks();
-  if (shard.first_chunk() != shard_of_.size() || end > grid.chunks()) {
+  if (shard.first_chunk() != shard_of_.size() || end > grid_.chunks()) {
     return Invalid("it does not follow the one before it");
   }
   if (shard.reducer().empty()) return Invalid("it has no reducer");
@@ -206,6 +215,11 @@ std::optional<uint32_t> ExchangePlan::IndexOf(absl::string_view contributor) con
   const auto found = index_.find(contributor);
   if (found == index_.end()) return std::nullopt;
   return found->second;
+}
+
+bool ExchangePlan::Brings(uint32_t contributor, uint32_t chunk) const {
+  return Planted(PlantedBug::kForeignExpertTaken) ||
+         Covers(contributors_[contributor].owned, grid_.Part(chunk));
 }
 
 std::string ExchangePlan::AddressOf(absl::string_view server) const {

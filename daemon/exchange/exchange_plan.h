@@ -43,6 +43,7 @@ class ExchangePlan {
     std::string signature;
     // True if a brief plan names the contributor, with only the mark of its root.
     bool in_brief = false;
+    std::string owned;  // With experts: a bitmap of those that the contribution covers.
 
     // Returns true if the fields that both have are equal.
     bool IsSame(const Contributor& other) const;
@@ -96,6 +97,10 @@ class ExchangePlan {
   uint32_t ShardIndexOf(uint32_t chunk) const { return shard_of_[chunk]; }
   const Shard& ShardOf(uint32_t chunk) const { return shards_[shard_of_[chunk]]; }
   std::optional<uint32_t> IndexOf(absl::string_view contributor) const;
+  // Returns true if the contribution covers this chunk: only then does its contributor send it.
+  bool Brings(uint32_t contributor, uint32_t chunk) const;
+  // Returns true if the chunk may have a mean of nobody: its expert has no owner in this round.
+  bool MayBeUnowned(uint32_t chunk) const { return grid_.Part(chunk) != 0; }
   // Returns the address of a server; empty if the plan does not have it.
   std::string AddressOf(absl::string_view server) const;
 
@@ -126,12 +131,13 @@ class ExchangePlan {
  private:
   absl::Status AddContributors(const v1::Plan& plan);
   absl::Status AddContributor(const v1::PlanMember& member, uint32_t place);
-  absl::Status AddShard(const v1::Shard& shard, const ChunkGrid& grid);
+  absl::Status AddShard(const v1::Shard& shard);
   absl::Status CheckRelays(const v1::Shard& shard) const;
   std::shared_ptr<const std::vector<uint32_t>> IndexRelays(const std::vector<Relay>& relays) const;
   // Returns true if the peer is a contributor with an address.
   bool Reachable(const std::string& peer) const;
 
+  ChunkGrid grid_;
   uint64_t version_ = 0;
   uint64_t epoch_ = 0;
   uint32_t revision_ = 0;

@@ -74,8 +74,9 @@ bool Reducer::SendsHere(const ExchangePlan::Shard& shard, uint32_t contributor) 
          self_;
 }
 
-bool Reducer::Expected(const ExchangePlan::Shard& shard, uint32_t sender, bool partial) const {
-  if (!SendsHere(shard, sender)) return false;
+bool Reducer::Expected(uint32_t chunk, uint32_t sender, bool partial) const {
+  const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
+  if (!SendsHere(shard, sender) || !plan_.Brings(sender, chunk)) return false;
   const std::string& peer = plan_.contributors()[sender].peer;
   // A relay sends its own chunk only to itself, as one of its group's chunks.
   return partial == (peer != self_ && plan_.RelayNamed(shard, peer) != nullptr);
@@ -151,11 +152,10 @@ void Reducer::LetGo(uint32_t chunk) {
 // Drops pieces that now have another route, because they will arrive on that route. Pieces of a
 // lost contributor are kept, because it sends no others.
 void Reducer::DropMisplaced(uint32_t chunk) {
-  const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
   std::multimap<uint32_t, Piece>& pieces = chunks_[chunk].pieces;
   const auto misplaced = [&](const Piece& piece) {
     if (piece.partial || plan_.contributors()[piece.sender].lost) return false;
-    return !Expected(shard, piece.sender, false);
+    return !Expected(chunk, piece.sender, false);
   };
   for (auto it = pieces.begin(); it != pieces.end();) {
     const Piece& piece = it->second;
@@ -180,7 +180,7 @@ Reducer::Verdict Reducer::Add(const Origin& origin, Piece piece, std::vector<Wor
   const uint32_t index = plan_.ShardIndexOf(origin.chunk);
   if (origin.attempt > shard.attempt) return Verdict::kEarly;
   if (origin.attempt < shard.attempt || refused(piece.sender)) return Verdict::kStale;
-  if (!Expected(shard, piece.sender, piece.partial)) {
+  if (!Expected(origin.chunk, piece.sender, piece.partial)) {
     if (origin.revision > plan_.revision()) return Verdict::kEarly;
     if (origin.revision == plan_.revision()) return Verdict::kForeign;
     passed_over_.insert({index, piece.sender});
@@ -253,9 +253,11 @@ void Reducer::Close(uint32_t chunk) {
 
 bool Reducer::Current(const Work& work) const { return chunks_[work.chunk].number == work.number; }
 
-bool Reducer::Awaited(const Chunk& state, const ExchangePlan::Shard& shard,
-                      uint32_t contributor) const {
+bool Reducer::Awaited(uint32_t chunk, uint32_t contributor) const {
+  const Chunk& state = chunks_[chunk];
+  const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
   if (plan_.contributors()[contributor].lost || refused(contributor)) return false;
+  if (!plan_.Brings(contributor, chunk)) return false;
   const ExchangePlan::Relay* const relay = plan_.RelayOf(shard, contributor);
   if (state.role == Role::kRelay) return relay != nullptr && SendsHere(shard, contributor);
   if (relay == nullptr) return true;
@@ -267,13 +269,12 @@ bool Reducer::Awaited(const Chunk& state, const ExchangePlan::Shard& shard,
 void Reducer::CountAwaited(uint32_t chunk) {
   Chunk& state = chunks_[chunk];
   if (state.role == Role::kNone || state.given_out) return;
-  const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
   state.covered.assign(BitmapBytes(plan_.contributors().size()), '\0');
   state.awaited = state.covered;
   for (const auto& [lowest, piece] : state.pieces) UniteBits(piece.contributors, &state.covered);
   state.missing = 0;
   for (uint32_t i = 0; i < plan_.contributors().size(); ++i) {
-    if (BitAt(state.covered, i) || !Awaited(state, shard, i)) continue;
+    if (BitAt(state.covered, i) || !Awaited(chunk, i)) continue;
     SetBit(&state.awaited, i);
     ++state.missing;
   }
@@ -318,7 +319,7 @@ ChunkReduction ReductionOf(const ExchangePlan& plan, const ExchangeSettings& set
   return [terms, parts, updates, means, grid = settings.grid, version = plan.version()](
              uint32_t chunk, bool partial, const std::vector<Piece>& pieces,
              std::optional<FreshBytes> out, Reduced* reduced) {
-    const MeanPlace place = {version, chunk, partial, *parts};
+    const MeanPlace place = {version, chunk, partial, *parts, grid.Part(chunk) != 0};
     return Reduce(updates, means, place, grid.Elements(chunk), *terms, pieces, std::move(out),
                   reduced);
   };

@@ -63,11 +63,12 @@ class PieceIntake {
 // which chunks can be averaged.
 //
 // A reducer's chunk is complete when every contributor that is waited for is in a piece. A
-// contributor is not waited for if it is lost or refused, or if it is in the group of a relay that
-// is refused or has sent its partial mean of the chunk (the reducer does not wait for members that
-// a relay leaves out). A relay's chunk is complete when every member of its group that is neither
-// lost nor refused has delivered it. The pieces that a lost contributor has delivered count. Each
-// complete chunk is given out as Work, once in each attempt; its pieces are kept only until then.
+// contributor is not waited for if it does not bring the chunk, is lost or refused, or if it is in
+// the group of a relay that is refused or has sent its partial mean of the chunk (the reducer does
+// not wait for members that a relay leaves out). A relay's chunk is complete when every member of
+// its group that is neither lost nor refused has delivered it. The pieces that a lost contributor
+// has delivered count. Each complete chunk is given out as Work, once in each attempt; its pieces
+// are kept only until then.
 //
 // Law: a piece that shares a contributor with a kept piece is never taken. The time to add a piece
 // does not depend on the number of other pieces; for a relay's piece it is proportional to the
@@ -153,7 +154,7 @@ class Reducer {
   using ShardSender = std::pair<uint32_t, uint32_t>;
 
   Role RoleIn(const ExchangePlan::Shard& shard) const;
-  bool Expected(const ExchangePlan::Shard& shard, uint32_t sender, bool partial) const;
+  bool Expected(uint32_t chunk, uint32_t sender, bool partial) const;
   bool SendsHere(const ExchangePlan::Shard& shard, uint32_t contributor) const;
   void ForgetOldAttempts(const ExchangePlan& next);
   void NoteGroups();
@@ -161,7 +162,7 @@ class Reducer {
   void DropPieces(Chunk* state);
   void DropMisplaced(uint32_t chunk);
   Verdict Insert(Chunk* state, uint32_t shard, Piece piece);
-  bool Awaited(const Chunk& state, const ExchangePlan::Shard& shard, uint32_t contributor) const;
+  bool Awaited(uint32_t chunk, uint32_t contributor) const;
   void CountAwaited(uint32_t chunk);
   static void AwaitNoMore(uint32_t contributor, Chunk* state);
   static void AwaitNoMore(const std::string& group, Chunk* state);

@@ -9,6 +9,7 @@
 #include "compression/base/planted_bug.h"
 #include "compression/error_feedback.h"
 #include "daemon/replica/state/state_memory.h"
+#include "membership/experts/expert_parts.h"
 #include "membership/history/run_codecs.h"
 #include "membership/history/run_mode.h"
 #include "membership/privacy/update_noise.h"
@@ -54,7 +55,7 @@ absl::StatusOr<std::vector<float>> WithResidual(const FragmentMap& covers, float
   std::vector<float> values(update.begin(), update.end());
   if (residual == nullptr) return values;
   absl::Status added;
-  if (covers.elements() < residual->size()) {
+  if (!covers.IsFlat(residual->size())) {
     added = AddResidual(decay, GatherEntry(covers, *residual), absl::MakeSpan(values));
   } else {
     added = AddResidual(decay, *residual, absl::MakeSpan(values));
@@ -62,6 +63,17 @@ absl::StatusOr<std::vector<float>> WithResidual(const FragmentMap& covers, float
   if (!added.ok()) return added;
   if (FirstNonFinite(values) < values.size()) values.assign(update.begin(), update.end());
   return values;
+}
+
+// Sets the values of experts that the update does not cover to zero: what they left in the residual
+// belongs to another owner's training.
+void ClearOthers(const ChunkGrid& grid, absl::string_view owned, absl::Span<float> values) {
+  if (owned.empty()) return;
+  for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
+    if (Covers(owned, grid.Part(chunk))) continue;
+    const absl::Span<float> others = values.subspan(grid.Offset(chunk), grid.Elements(chunk));
+    std::fill(others.begin(), others.end(), 0.0f);
+  }
 }
 
 // Makes a Plain of values that are kept unencoded until they are masked. Fails with
@@ -176,6 +188,7 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
   const Codec* const codec = EncoderOf(spec_.exchange(), trained.slow_codec).value();
   const Rounding rounding = ContributionRounding(spec_, *codec, self_, trained.first_sample);
   made->slow_codec = trained.slow_codec;
+  made->owned = trained.owned;
   const uint64_t version = keeper_.version() + 1;
   keeper_.RunExclusive(
       [made, status, feedback, rounding, trained, privacy = privacy_, key = std::move(key),
@@ -184,7 +197,7 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
        covers = keeper_.fragments().Of(version), memory = keeper_.memory()] {
         absl::Span<const float> values = memory->update();
         std::vector<float> fragment;
-        if (covers.elements() < values.size()) {
+        if (!covers.IsFlat(values.size())) {
           fragment = GatherEntry(covers, values);
           values = fragment;
         }
@@ -206,9 +219,11 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
           *status = added.status();
           if (!status->ok()) return;
           made->values = *std::move(added);
+          ClearOthers(grid, trained.owned, absl::MakeSpan(made->values));
           values = made->values;
         }
-        absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec, rounding, values);
+        absl::StatusOr<Contribution> encoded =
+            EncodeContribution(grid, *codec, rounding, values, trained.owned);
         *status = encoded.status();
         if (encoded.ok()) {
           made->contribution = std::make_shared<const Contribution>(*std::move(encoded));
@@ -226,6 +241,7 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
 void OwnUpdate::Hold(Encoded encoded, v1::Ready ready, bool missed) {
   if (!encoded.plain) ready.set_contribution_root(ToBytes(encoded.contribution->root));
   ready.set_slow_codec(encoded.slow_codec);
+  ready.set_owned(encoded.owned);
   held_ = Held{std::move(encoded), std::move(ready), missed};
   refused_ = false;
   if (Planted(PlantedBug::kResidualChangedAtSend)) residual_.Forget();
@@ -357,7 +373,8 @@ void OwnUpdate::SettleResidual(const v1::EntryHeader& header, int position) {
                                              *held_->encoded.contribution, absl::MakeSpan(rest));
   if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
   CarryShare(CarriedShare(spec_, header, position), absl::MakeSpan(rest));
-  if (keeper_.fragments().several())
+  const Fragments& fragments = keeper_.fragments();
+  if (!fragments.Of(header.version()).IsFlat(fragments.elements()))
     rest = residual_.With(keeper_.fragments(), header.version(), rest);
   residual_.Settle(header.version(), std::make_shared<const std::vector<float>>(std::move(rest)));
 }

@@ -84,6 +84,7 @@ class OwnUpdate {
     uint32_t parties = 0;
     uint32_t within = 0;      // The number of those updates that were no longer than `clip`.
     bool slow_codec = false;  // True if the update is to be encoded with the codec for slow lines.
+    std::string owned;        // With experts: those that it was trained on, as in Train.
   };
   // An update whose values are kept unencoded because each attempt at a masked sum encodes and
   // masks them anew.
@@ -100,6 +101,7 @@ class OwnUpdate {
     double clip = 0;               // The clip that was used, if the run's clip follows a quantile.
     double within = 0;             // Ready.within in that case.
     bool slow_codec = false;       // See Trained::slow_codec.
+    std::string owned{};           // See Trained::owned.
     std::optional<Plain> plain{};  // Set only if updates are masked.
   };
 

@@ -95,6 +95,7 @@ absl::Status SubtractIncluded(const v1::EntryHeader& header, int position, const
     if (!Bit(set.contributors(), position)) return;
     for (uint32_t i = 0; i < chunks && first + i < contribution.chunks.size(); ++i) {
       const uint32_t chunk = first + i;
+      if (contribution.chunks[chunk].empty()) continue;  // an expert of others
       const absl::Span<float> part = residual.subspan(grid.Offset(chunk), grid.Elements(chunk));
       first_error.Update(SubtractSent(codec, contribution.chunks[chunk].span(), part));
     }

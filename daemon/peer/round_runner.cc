@@ -6,6 +6,7 @@
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "membership/experts/expert_parts.h"
 #include "membership/trust/contribution.h"
 
 namespace atolld {
@@ -173,6 +174,13 @@ void RoundRunner::BeginSteps(const std::string& start) {
   steps->set_clip_bits(train.clip_bits());
   steps->set_start(start);
   steps->set_again(masks_.ShownTo(train.version()));
+  if (const ExpertParts* const parts = keeper_.fragments().experts(); parts != nullptr) {
+    for (const PartRange& range : FrozenRanges(*parts, train.owned())) {
+      v1::ValueRange* const frozen = steps->add_frozen();
+      frozen->set_first(range.first);
+      frozen->set_count(range.count);
+    }
+  }
   mode_->Fill(steps);
   worker_.Send(message);
   const absl::Time now = env_.executor.Now();
@@ -255,6 +263,7 @@ void RoundRunner::EncodeWaiting() {
   trained.clip = double{absl::bit_cast<float>(train.clip_bits())};
   trained.parties = boundary->parties();
   trained.slow_codec = train.slow_codec();
+  trained.owned = train.owned();
   trained.within = boundary->within();
   own_.Encode(trained, [this, boundary = *boundary, id = training_.id()](
                            const absl::Status& status, OwnUpdate::Encoded encoded) {

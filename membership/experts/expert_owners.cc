@@ -31,15 +31,14 @@ void ExpertOwners::Load(const v1::EntryHeader& header) {
   }
 }
 
-size_t ExpertOwners::OwnersOf(uint32_t expert) const {
-  return static_cast<size_t>(std::count_if(
-      owned_.begin(), owned_.end(), [&](const auto& one) { return BitAt(one.second, expert); }));
-}
-
-// Gives the expert to the peers that rank first for it and own fewer than `most`.
-void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers, size_t most) {
+// Gives the expert to candidates until enough of these peers own it: to those that rank first for
+// it and own fewer than `most`.
+void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers,
+                        const std::vector<std::string>& candidates, size_t most) {
+  auto owners = static_cast<size_t>(std::count_if(
+      peers.begin(), peers.end(), [&](const auto& peer) { return BitAt(OwnedBy(peer), expert); }));
   std::vector<std::pair<uint64_t, const std::string*>> ranked;
-  for (const std::string& peer : peers) {
+  for (const std::string& peer : candidates) {
     const std::string& owned = owned_[peer];
     if (!BitAt(owned, expert) && CountBits(owned) < most) {
       ranked.emplace_back(Rank(expert, peer), &peer);
@@ -47,7 +46,6 @@ void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers, 
   }
   std::sort(ranked.begin(), ranked.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });
-  size_t owners = OwnersOf(expert);
   for (const auto& [rank, peer] : ranked) {
     if (owners >= owners_) return;
     SetBit(&owned_[*peer], expert);
@@ -69,7 +67,7 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
   if (version == version_) {
     // The others train already, and keep what they own.
     for (const std::string& peer : fresh) owned_[peer] = kept[peer];
-    for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, fresh, share);
+    for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, fresh, share);
     return;
   }
   version_ = version;
@@ -83,9 +81,9 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
     std::sort(ranked.rbegin(), ranked.rend());
     for (size_t i = share; i < ranked.size(); ++i) ClearBit(&owned, ranked[i].second);
   }
-  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, share);
+  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, peers, share);
   // The shares of peers that own an expert already may be all the room that is left for it.
-  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, experts_);
+  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, peers, experts_);
 }
 
 std::string ExpertOwners::OwnedBy(absl::string_view peer) const {

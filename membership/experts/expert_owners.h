@@ -36,8 +36,8 @@ class ExpertOwners {
 
  private:
   uint64_t Rank(uint32_t expert, absl::string_view peer) const;
-  void Fill(uint32_t expert, const std::vector<std::string>& peers, size_t most);
-  size_t OwnersOf(uint32_t expert) const;
+  void Fill(uint32_t expert, const std::vector<std::string>& peers,
+            const std::vector<std::string>& candidates, size_t most);
 
   const uint32_t experts_;
   const uint32_t owners_;

@@ -59,6 +59,7 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
     contributor->set_steps(member.steps());
     contributor->set_tokens(member.tokens());
     contributor->set_scale_bits(member.scale_bits());
+    contributor->set_owned(member.owned());
     if (terms.parties) contributor->set_parties(terms.parties(member.peer()));
     if (terms.age && CountsAges(terms.spec)) contributor->set_age(terms.age(member.peer()));
     if (terms.slow_codec) contributor->set_slow_codec(terms.slow_codec(member.peer()));

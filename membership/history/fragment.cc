@@ -167,27 +167,48 @@ absl::StatusOr<std::vector<std::vector<FragmentRange>>> DivideIntoFragments(
       ": tensors are cut at multiples of ", kFragmentStep, " values alone; ", possible, " can"));
 }
 
-FragmentMap::FragmentMap(std::vector<FragmentRange> ranges) : ranges_(std::move(ranges)) {
-  uint64_t end = 0;
-  for (const FragmentRange& range : ranges_) {
-    CHECK(range.count > 0 && range.first >= end);
-    starts_.push_back(elements_);
-    elements_ += range.count;
-    end = range.first + range.count;
+FragmentMap::FragmentMap(const std::vector<FragmentRange>& ranges)
+    : FragmentMap(std::vector<std::vector<FragmentRange>>{ranges}, 1) {}
+
+FragmentMap::FragmentMap(const std::vector<std::vector<FragmentRange>>& parts, uint64_t step) {
+  for (const std::vector<FragmentRange>& part : parts) {
+    elements_ = (elements_ + step - 1) / step * step;
+    for (const FragmentRange& range : part) {
+      CHECK(range.count > 0);
+      by_at_.push_back({range.first, elements_, range.count});
+      elements_ += range.count;
+    }
   }
+  Sort();
+  uint64_t end = 0;
+  for (const Piece& piece : by_first_) {
+    CHECK(piece.first >= end);
+    end = piece.first + piece.count;
+  }
+}
+
+void FragmentMap::Sort() {
+  by_first_ = by_at_;
+  std::sort(by_first_.begin(), by_first_.end(),
+            [](const Piece& a, const Piece& b) { return a.first < b.first; });
+}
+
+bool FragmentMap::IsFlat(uint64_t flat) const {
+  return elements_ == flat && std::all_of(by_at_.begin(), by_at_.end(),
+                                          [](const Piece& one) { return one.first == one.at; });
 }
 
 std::vector<FragmentMap::Piece> FragmentMap::Pieces(uint64_t at, uint64_t count) const {
   CHECK(at <= elements_ && count <= elements_ - at);
+  const uint64_t end = at + count;
   std::vector<Piece> pieces;
-  if (count == 0) return pieces;
-  const auto after = std::upper_bound(starts_.begin(), starts_.end(), at);
-  for (auto i = static_cast<size_t>(after - starts_.begin() - 1); count > 0; ++i) {
-    const uint64_t inside = at - starts_[i];
-    const uint64_t length = std::min(count, ranges_[i].count - inside);
-    pieces.push_back({ranges_[i].first + inside, at, length});
-    at += length;
-    count -= length;
+  auto piece = std::lower_bound(
+      by_at_.begin(), by_at_.end(), at,
+      [](const Piece& one, uint64_t value) { return one.at + one.count <= value; });
+  for (; piece != by_at_.end() && piece->at < end; ++piece) {
+    const uint64_t begin = std::max(piece->at, at);
+    const uint64_t length = std::min(piece->at + piece->count, end) - begin;
+    pieces.push_back({piece->first + begin - piece->at, begin, length});
   }
   return pieces;
 }
@@ -195,24 +216,36 @@ std::vector<FragmentMap::Piece> FragmentMap::Pieces(uint64_t at, uint64_t count)
 std::vector<FragmentMap::Piece> FragmentMap::Meeting(uint64_t first, uint64_t count) const {
   const uint64_t end = first + count;
   std::vector<Piece> pieces;
-  auto range = std::lower_bound(
-      ranges_.begin(), ranges_.end(), first,
-      [](const FragmentRange& one, uint64_t value) { return one.first + one.count <= value; });
-  for (; range != ranges_.end() && range->first < end; ++range) {
-    const uint64_t begin = std::max(range->first, first);
-    const uint64_t length = std::min(range->first + range->count, end) - begin;
-    const auto index = static_cast<size_t>(range - ranges_.begin());
-    pieces.push_back({begin, starts_[index] + begin - range->first, length});
+  auto piece = std::lower_bound(
+      by_first_.begin(), by_first_.end(), first,
+      [](const Piece& one, uint64_t value) { return one.first + one.count <= value; });
+  for (; piece != by_first_.end() && piece->first < end; ++piece) {
+    const uint64_t begin = std::max(piece->first, first);
+    const uint64_t length = std::min(piece->first + piece->count, end) - begin;
+    pieces.push_back({begin, piece->at + begin - piece->first, length});
   }
   return pieces;
 }
 
+void FragmentMap::Remove(uint64_t at, uint64_t count) {
+  const uint64_t end = at + count;
+  std::vector<Piece> left;
+  for (const Piece& piece : by_at_) {
+    const uint64_t stop = piece.at + piece.count;
+    if (piece.at < at) left.push_back({piece.first, piece.at, std::min(stop, at) - piece.at});
+    if (stop <= end) continue;
+    const uint64_t begin = std::max(piece.at, end);
+    left.push_back({piece.first + begin - piece.at, begin, stop - begin});
+  }
+  by_at_ = std::move(left);
+  Sort();
+}
+
 std::vector<float> GatherEntry(const FragmentMap& covers, absl::Span<const float> flat) {
-  std::vector<float> entry;
-  entry.reserve(covers.elements());
-  for (const FragmentRange& range : covers.ranges()) {
-    const absl::Span<const float> part = flat.subspan(range.first, range.count);
-    entry.insert(entry.end(), part.begin(), part.end());
+  std::vector<float> entry(covers.elements(), 0.0f);
+  for (const FragmentMap::Piece& piece : covers.pieces()) {
+    const absl::Span<const float> values = flat.subspan(piece.first, piece.count);
+    std::copy(values.begin(), values.end(), entry.begin() + static_cast<std::ptrdiff_t>(piece.at));
   }
   return entry;
 }
@@ -220,20 +253,34 @@ std::vector<float> GatherEntry(const FragmentMap& covers, absl::Span<const float
 void ScatterEntry(const FragmentMap& covers, absl::Span<const float> entry,
                   absl::Span<float> flat) {
   CHECK(entry.size() == covers.elements());
-  size_t at = 0;
-  for (const FragmentRange& range : covers.ranges()) {
-    const absl::Span<const float> part = entry.subspan(at, range.count);
-    std::copy(part.begin(), part.end(), flat.subspan(range.first, range.count).begin());
-    at += range.count;
+  for (const FragmentMap::Piece& piece : covers.pieces()) {
+    const absl::Span<const float> values = entry.subspan(piece.at, piece.count);
+    std::copy(values.begin(), values.end(), flat.subspan(piece.first, piece.count).begin());
   }
 }
 
-Fragments::Fragments(const v1::RunSpec& spec, const v1::Manifest& manifest) {
+Fragments::Fragments(const v1::RunSpec& spec, const v1::Manifest& manifest)
+    : elements_(manifest.elements()) {
   if (manifest.elements() == 0) return;  // an empty manifest, of no run
+  if (HasExperts(spec)) {
+    absl::StatusOr<ExpertParts> parts = DivideIntoExperts(spec.experts(), manifest);
+    CHECK_OK(parts.status());
+    const uint64_t step = spec.exchange().chunk_elements();
+    maps_.emplace_back(parts->parts, step);
+    auto part_of = std::make_shared<std::vector<uint32_t>>();
+    for (uint32_t part = 0; part < parts->parts.size(); ++part) {
+      uint64_t values = 0;
+      for (const FragmentRange& range : parts->parts[part]) values += range.count;
+      part_of->insert(part_of->end(), static_cast<size_t>((values + step - 1) / step), part);
+    }
+    part_of_ = std::move(part_of);
+    experts_ = std::make_shared<const ExpertParts>(*std::move(parts));
+    return;
+  }
   absl::StatusOr<std::vector<std::vector<FragmentRange>>> divided =
       DivideIntoFragments(manifest, FragmentsOf(spec));
   CHECK_OK(divided.status());
-  for (std::vector<FragmentRange>& ranges : *divided) maps_.emplace_back(std::move(ranges));
+  for (const std::vector<FragmentRange>& ranges : *divided) maps_.emplace_back(ranges);
 }
 
 const FragmentMap& Fragments::Of(uint64_t version) const {
@@ -241,23 +288,30 @@ const FragmentMap& Fragments::Of(uint64_t version) const {
   return maps_[(version - 1) % maps_.size()];
 }
 
-uint64_t Fragments::elements() const {
-  uint64_t elements = 0;
-  for (const FragmentMap& map : maps_) elements += map.elements();
-  return elements;
+ChunkGrid Fragments::Grid(uint64_t version, uint32_t chunk_elements) const {
+  return ChunkGrid(Of(version).elements(), chunk_elements, part_of_);
 }
 
 std::vector<FragmentRange> FragmentRanges(const v1::RunSpec& spec, const v1::Manifest& manifest,
                                           uint64_t version) {
-  return Fragments(spec, manifest).Of(version).ranges();
+  std::vector<FragmentRange> ranges;
+  const Fragments fragments(spec, manifest);
+  for (const FragmentMap::Piece& piece : fragments.Of(version).pieces()) {
+    ranges.push_back({piece.first, piece.count});
+  }
+  return ranges;
 }
 
 uint64_t FragmentElements(const v1::RunSpec& spec, const v1::Manifest& manifest, uint64_t version) {
-  if (FragmentsOf(spec) == 1) return manifest.elements();
+  if (FragmentsOf(spec) == 1 && !HasExperts(spec)) return manifest.elements();
   return Fragments(spec, manifest).Of(version).elements();
 }
 
 uint64_t MostEntryElements(const v1::RunSpec& spec, const v1::Manifest& manifest) {
+  if (HasExperts(spec)) {
+    return CheckFragments(spec, manifest).ok() ? FragmentElements(spec, manifest, 1)
+                                               : manifest.elements();
+  }
   if (FragmentsOf(spec) == 1) return manifest.elements();
   const auto divided = DivideIntoFragments(manifest, FragmentsOf(spec));
   if (!divided.ok()) return manifest.elements();
@@ -269,6 +323,7 @@ uint64_t MostEntryElements(const v1::RunSpec& spec, const v1::Manifest& manifest
 }
 
 absl::Status CheckFragments(const v1::RunSpec& spec, const v1::Manifest& manifest) {
+  if (HasExperts(spec)) return DivideIntoExperts(spec.experts(), manifest).status();
   const uint32_t fragments = FragmentsOf(spec);
   if (fragments == 1) return absl::OkStatus();
   RETURN_IF_ERROR(DivideIntoFragments(manifest, fragments).status());

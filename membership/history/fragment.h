@@ -1,3 +1,5 @@
+// The vector of an entry: where each of its values lies in the flat vector.
+//
 // Fragments: in mode "streaming", entry v covers fragment (v - 1) mod P of the flat vector, and no
 // other value.
 //
@@ -5,8 +7,10 @@
 // large. It is computed from only the run's spec and manifest by integer arithmetic, so it is the
 // same on every machine. The *entry's vector* consists of the ranges of the entry's fragment, one
 // after another. Everything in an exchange (the grid of chunks, shards, norms, the payload) refers
-// to that vector. In a run without fragments it is the flat vector. Pure. May be called from any
-// thread.
+// to that vector. In a run without fragments it is the flat vector, except in a run whose peers own
+// experts: there it has the parts of the flat vector one after another, each from a chunk's
+// boundary on, and zeros between them (membership/experts/expert_parts.h). Pure. May be called from
+// any thread.
 //
 // How tensors are assigned: the tensors of one layer stay together. A layer is all tensors whose
 // names are equal up to the first whole number between dots, such as "h.3." or "model.layers.12.";
@@ -18,24 +22,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/experts/expert_parts.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 
-// The values [first, first + count) of the flat vector.
-struct FragmentRange {
-  uint64_t first = 0;
-  uint64_t count = 0;
-
-  bool operator==(const FragmentRange& other) const {
-    return first == other.first && count == other.count;
-  }
-};
+using FragmentRange = PartRange;
 
 // A piece that is cut off a tensor has a multiple of this many values, so it consists of whole
 // blocks of every codec and of whole pages of memory.
@@ -64,11 +63,15 @@ absl::StatusOr<std::vector<std::vector<FragmentRange>>> DivideIntoFragments(
 class FragmentMap {
  public:
   FragmentMap() = default;
-  // The ranges must be ascending, and no two may touch each other.
-  explicit FragmentMap(std::vector<FragmentRange> ranges);
+  // Puts the ranges one after another. They must be ascending, and no two may touch each other.
+  explicit FragmentMap(const std::vector<FragmentRange>& ranges);
+  // Puts the parts one after another, and each of them at a multiple of `step`, as the last one
+  // ends. The ranges of a part must be ascending, and no range may meet another.
+  FragmentMap(const std::vector<std::vector<FragmentRange>>& parts, uint64_t step);
 
-  const std::vector<FragmentRange>& ranges() const { return ranges_; }
-  uint64_t elements() const { return elements_; }
+  uint64_t elements() const { return elements_; }  // the size of the entry's vector
+  // Returns true if the entry's vector is the flat vector of this size.
+  bool IsFlat(uint64_t flat) const;
 
   // A sequence of `count` values that is contiguous in both vectors. It starts at `first` in the
   // flat vector and at `at` in the entry's vector.
@@ -77,16 +80,20 @@ class FragmentMap {
     uint64_t at = 0;
     uint64_t count = 0;
   };
-  // Returns the pieces of the entry's values [at, at + count), in ascending order. These values
-  // must exist.
+  const std::vector<Piece>& pieces() const { return by_first_; }  // ascending by `first`
+  // Returns the pieces of the entry's values [at, at + count), ascending by `at`. These values must
+  // exist; those that are in no piece are zeros between two parts.
   std::vector<Piece> Pieces(uint64_t at, uint64_t count) const;
-  // Returns the pieces of the entry that lie in [first, first + count) of the flat vector, in
-  // ascending order.
+  // Returns the pieces of the entry that lie in [first, first + count) of the flat vector,
+  // ascending by `first`.
   std::vector<Piece> Meeting(uint64_t first, uint64_t count) const;
+  // Removes the entry's values [at, at + count), which then are in no piece.
+  void Remove(uint64_t at, uint64_t count);
 
  private:
-  std::vector<FragmentRange> ranges_;
-  std::vector<uint64_t> starts_;  // the start of each range in the entry's vector
+  void Sort();
+
+  std::vector<Piece> by_at_, by_first_;
   uint64_t elements_ = 0;
 };
 
@@ -102,11 +109,18 @@ class Fragments {
   Fragments(const v1::RunSpec& spec, const v1::Manifest& manifest);
 
   bool several() const { return maps_.size() > 1; }
-  const FragmentMap& Of(uint64_t version) const;  // the map of entry `version`
-  uint64_t elements() const;                      // the size of the flat vector
+  const FragmentMap& Of(uint64_t version) const;   // the map of entry `version`
+  uint64_t elements() const { return elements_; }  // the size of the flat vector
+  // The grid of the vector of entry `version`.
+  ChunkGrid Grid(uint64_t version, uint32_t chunk_elements) const;
+  // The parts of the flat vector; nullptr if peers own no experts.
+  const ExpertParts* experts() const { return experts_.get(); }
 
  private:
   std::vector<FragmentMap> maps_;
+  std::shared_ptr<const ExpertParts> experts_;
+  std::shared_ptr<const std::vector<uint32_t>> part_of_;  // the part of each chunk, with experts
+  uint64_t elements_ = 0;
 };
 
 // Return the ranges of entry `version`, and the number of their values. The genesis must have

@@ -12,10 +12,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/names.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "membership/experts/expert_parts.h"
 #include "membership/history/agreement.h"
 #include "membership/history/fragment.h"
 #include "membership/history/lineage.h"
@@ -136,8 +138,8 @@ absl::Status CheckCovers(const v1::Genesis& genesis, const v1::EntryHeader& head
         "it covers fragment ", header.fragment(), " of ", header.fragments(), ", its turn is ",
         fragments == 1 ? "of all values" : absl::StrCat("fragment ", fragment, " of ", fragments)));
   }
-  ASSIGN_OR_RETURN(const auto divided, DivideIntoFragments(genesis.manifest(), fragments));
-  const uint64_t elements = FragmentMap(divided[fragment]).elements();
+  RETURN_IF_ERROR(CheckFragments(spec, genesis.manifest()));
+  const uint64_t elements = FragmentElements(spec, genesis.manifest(), header.version());
   if (header.range_offset() == 0 && header.range_elements() == elements) return absl::OkStatus();
   if (fragments > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -196,12 +198,51 @@ absl::Status CheckControl(const v1::RunSpec& spec, const v1::EntryHeader& header
   return absl::InvalidArgumentError("it steps a control variate, and the run has none");
 }
 
+// Returns the header's grid, with the parts of the run's experts. The header must cover what it
+// should.
+absl::StatusOr<ChunkGrid> GridOf(const v1::Genesis& genesis, const v1::EntryHeader& header) {
+  if (!HasExperts(genesis.spec())) {
+    return ChunkGrid(header.range_elements(), header.chunk_elements());
+  }
+  return Fragments(genesis.spec(), genesis.manifest())
+      .Grid(header.version(), header.chunk_elements());
+}
+
+// Checks that a mean counts only updates that cover its chunk.
+absl::Status CheckOwned(const v1::EntryHeader& header, const ChunkGrid& grid) {
+  for (const v1::Contributor& contributor : header.contributors()) {
+    if (ValidOwned(contributor.owned(), grid.experts())) continue;
+    return absl::InvalidArgumentError(absl::StrCat("what ", contributor.peer(),
+                                                   " owns is not a bitmap of ",
+                                                   Counted(grid.experts(), "expert")));
+  }
+  if (grid.experts() == 0) return absl::OkStatus();
+  absl::Status sound;
+  const auto check = [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
+    for (int i = 0; i < header.contributors_size() && sound.ok(); ++i) {
+      if (!BitAt(set.contributors(), static_cast<size_t>(i))) continue;
+      for (uint32_t chunk = first; chunk < first + chunks; ++chunk) {
+        if (Covers(header.contributors(i).owned(), grid.Part(chunk))) continue;
+        sound = absl::InvalidArgumentError(absl::StrCat("chunk ", chunk, " counts the update of ",
+                                                        header.contributors(i).peer(),
+                                                        ", which does not own its expert"));
+        return;
+      }
+    }
+  };
+  for (const v1::ShardRecord& shard : header.records().shards()) {
+    ForEachRun(header.records(), shard, check);
+  }
+  return sound;
+}
+
 absl::Status CheckContents(const v1::Genesis& genesis, const v1::EntryHeader& header) {
   RETURN_IF_ERROR(CheckAgainstRun(genesis, header));
   RETURN_IF_ERROR(CheckContributors(genesis.spec(), header));
-  const ChunkGrid grid(header.range_elements(), header.chunk_elements());
-  RETURN_IF_ERROR(CheckMeanRecords(header.records(), grid.chunks(),
-                                   static_cast<size_t>(header.contributors_size())));
+  ASSIGN_OR_RETURN(const ChunkGrid grid, GridOf(genesis, header));
+  RETURN_IF_ERROR(
+      CheckMeanRecords(header.records(), grid, static_cast<size_t>(header.contributors_size())));
+  RETURN_IF_ERROR(CheckOwned(header, grid));
   RETURN_IF_ERROR(CheckScalars(header));
   RETURN_IF_ERROR(CheckControl(genesis.spec(), header));
   RETURN_IF_ERROR(CheckStepScalars(genesis.spec(), header));
@@ -289,6 +330,16 @@ void AddSlowCodecs(const v1::EntryHeader& header, DigestBuilder& builder) {
   builder.Bytes("slow_codecs");
   for (const v1::Contributor& contributor : header.contributors()) {
     builder.U64(contributor.slow_codec() ? 1 : 0);
+  }
+}
+
+void AddOwned(const v1::EntryHeader& header, DigestBuilder& builder) {
+  const bool any = std::any_of(header.contributors().begin(), header.contributors().end(),
+                               [](const v1::Contributor& one) { return !one.owned().empty(); });
+  if (!any) return;
+  builder.Bytes("experts");
+  for (const v1::Contributor& contributor : header.contributors()) {
+    builder.Bytes(contributor.owned());
   }
 }
 
@@ -504,6 +555,7 @@ Digest HeaderDigest(const v1::EntryHeader& header) {
   }
   AddAges(header, builder);
   AddSlowCodecs(header, builder);
+  AddOwned(header, builder);
   return builder.Finish();
 }
 

@@ -19,16 +19,14 @@ bool IsOf(const v1::ContributorSet& set, const std::string& contributors,
          std::equal(partials.begin(), partials.end(), set.partials().begin(), set.partials().end());
 }
 
-// Checks that a set is valid: its bits are those of contributors, and at least one is set.
+// Checks that a set is valid: its bits are those of contributors.
 absl::Status CheckSet(const v1::ContributorSet& set, size_t contributors) {
   if (set.contributors().size() != BitmapBytes(contributors)) {
     return absl::InvalidArgumentError(absl::StrCat("a bitmap of ", set.contributors().size(),
                                                    " bytes for ",
                                                    Counted(contributors, "contributor")));
   }
-  if (CountBits(set.contributors()) == 0) {
-    return absl::InvalidArgumentError("its set of contributors is empty");
-  }
+  if (CountBits(set.contributors()) == 0 && set.partials().empty()) return absl::OkStatus();
   if (!ValidBitmap(set.contributors(), contributors)) {
     return absl::InvalidArgumentError("its bitmap names a contributor beyond the last");
   }
@@ -88,6 +86,23 @@ absl::Status CheckShard(const v1::ShardRecord& shard, uint64_t first_chunk, uint
   return CheckRuns(shard, named);
 }
 
+// Checks that only chunks of experts have a mean of nobody.
+absl::Status CheckUnowned(const v1::MeanRecords& records, const ChunkGrid& grid) {
+  absl::Status sound;
+  for (const v1::ShardRecord& shard : records.shards()) {
+    ForEachRun(records, shard, [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
+      if (CountBits(set.contributors()) > 0) return;
+      for (uint32_t chunk = first; chunk < first + chunks; ++chunk) {
+        if (grid.Part(chunk) != 0) continue;
+        sound.Update(absl::InvalidArgumentError(
+            absl::StrCat("chunk ", chunk, ": its set of contributors is empty")));
+        return;
+      }
+    });
+  }
+  return sound;
+}
+
 }  // namespace
 
 bool FitAVote(const v1::MeanRecords& records) {
@@ -139,8 +154,9 @@ const v1::ContributorSet& SetOfChunk(const v1::MeanRecords& records, uint32_t ch
   return *found;
 }
 
-absl::Status CheckMeanRecords(const v1::MeanRecords& records, uint64_t chunks,
+absl::Status CheckMeanRecords(const v1::MeanRecords& records, const ChunkGrid& grid,
                               size_t contributors) {
+  const uint64_t chunks = grid.chunks();
   uint64_t chunk = 0;
   uint32_t named = 0;
   for (int i = 0; i < records.shards_size(); ++i) {
@@ -156,7 +172,8 @@ absl::Status CheckMeanRecords(const v1::MeanRecords& records, uint64_t chunks,
     return absl::InvalidArgumentError(
         absl::StrCat("there are ", records.sets_size(), " sets, of which runs name ", named));
   }
-  return CheckSets(records, contributors);
+  RETURN_IF_ERROR(CheckSets(records, contributors));
+  return CheckUnowned(records, grid);
 }
 
 }  // namespace atolld

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 
@@ -60,7 +61,9 @@ void ForEachRun(const v1::MeanRecords& records, const v1::ShardRecord& shard, co
 
 // Fails with INVALID_ARGUMENT if the shards do not tile a grid of `chunks` chunks, if the runs do
 // not tile their shard, if a set is impossible for these contributors, or if the records are not in
-// the form that the builder makes.
-absl::Status CheckMeanRecords(const v1::MeanRecords& records, uint64_t chunks, size_t contributors);
+// the form that the builder makes. The set of a chunk may be empty only if the chunk belongs to an
+// expert.
+absl::Status CheckMeanRecords(const v1::MeanRecords& records, const ChunkGrid& grid,
+                              size_t contributors);
 
 }  // namespace atolld

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
@@ -23,10 +24,12 @@ uint32_t GetU32(const uint8_t* bytes) {
 
 }  // namespace
 
-ChunkGrid::ChunkGrid(uint64_t elements, uint32_t chunk_elements)
-    : elements_(elements), chunk_elements_(chunk_elements) {
+ChunkGrid::ChunkGrid(uint64_t elements, uint32_t chunk_elements,
+                     std::shared_ptr<const std::vector<uint32_t>> parts)
+    : elements_(elements), chunk_elements_(chunk_elements), parts_(std::move(parts)) {
   CHECK(chunk_elements > 0);
   CHECK((elements + chunk_elements - 1) / chunk_elements <= kMaxChunks);
+  CHECK(parts_ == nullptr || parts_->size() == chunks());
 }
 
 uint32_t ChunkGrid::chunks() const {

@@ -2,11 +2,13 @@
 // chunks are stored in an entry.
 //
 // The grid is fixed for a run: chunk c covers values [c * chunk_elements, ...), and the last one
-// may be short. A payload is the chunk count as u32 LE, the byte length of each chunk as u32 LE,
-// then the chunks' bytes in grid order (before any zstd). Pure. May be called from any thread.
+// may be short. If peers own experts, each chunk belongs to one part of the model. A payload is the
+// chunk count as u32 LE, the byte length of each chunk as u32 LE, then the chunks' bytes in grid
+// order (before any zstd). Pure. May be called from any thread.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,16 +25,23 @@ inline constexpr uint64_t kMaxChunks = uint64_t{1} << 31;
 class ChunkGrid {
  public:
   ChunkGrid() = default;
-  ChunkGrid(uint64_t elements, uint32_t chunk_elements);
+  // `parts` has the part of each chunk (membership/experts/expert_parts.h); if it is nullptr, all
+  // chunks belong to part 0.
+  ChunkGrid(uint64_t elements, uint32_t chunk_elements,
+            std::shared_ptr<const std::vector<uint32_t>> parts = nullptr);
   uint64_t elements() const { return elements_; }
   uint32_t chunk_elements() const { return chunk_elements_; }
   uint32_t chunks() const;
   uint64_t Offset(uint32_t chunk) const;    // the offset of the chunk's first value
   uint32_t Elements(uint32_t chunk) const;  // the number of values in the chunk
+  uint32_t Part(uint32_t chunk) const { return parts_ == nullptr ? 0 : (*parts_)[chunk]; }
+  // The number of experts, each of which is a part of its own; 0 if peers own none.
+  uint32_t experts() const { return parts_ == nullptr ? 0 : parts_->back(); }
 
  private:
   uint64_t elements_ = 0;
   uint32_t chunk_elements_ = 1;
+  std::shared_ptr<const std::vector<uint32_t>> parts_;
 };
 
 // Writes the table that precedes the chunks, which have these lengths. `out` must be long enough

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "atoll/v1/membership.pb.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 
@@ -97,6 +98,7 @@ struct ExchangeTerms {
   uint64_t epoch = 0;
   uint64_t parameters = 0;
   uint32_t chunk_elements = 1;
+  ChunkGrid grid;  // if peers own experts: the grid of the entry's vector, with the parts
   uint32_t quorum = 1;
   bool by_region = false;  // true if each region averages first
   Grouping grouping;       // if it has groups, each group averages first instead of a region

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/bitmap.h"
 #include "compression/base/planted_bug.h"
+#include "membership/experts/expert_parts.h"
 #include "membership/history/digest.h"
 #include "membership/history/mean_records.h"
 #include "membership/planning/reach.h"
@@ -86,14 +87,14 @@ absl::Status Ballot::CheckVote(const std::string& peer, const v1::Vote& vote) co
   if (!FitAVote(records)) return bad("its records are longer than 640 KiB");
   if (records.shards_size() != plan().shards_size())
     return bad("another number of shards than the plan's");
-  uint64_t chunks = 0;
   for (int i = 0; i < records.shards_size(); ++i) {
     if (!SameBounds(plan().shards(i), records.shards(i)))
       return bad(absl::StrCat("shard ", i, " is not the plan's"));
-    chunks += plan().shards(i).chunks();
   }
+  const ChunkGrid grid =
+      terms_.grid.chunks() == 0 ? ChunkGrid(terms_.parameters, terms_.chunk_elements) : terms_.grid;
   const absl::Status sound =
-      CheckMeanRecords(records, chunks, static_cast<size_t>(plan().contributors_size()));
+      CheckMeanRecords(records, grid, static_cast<size_t>(plan().contributors_size()));
   return sound.ok() ? sound : bad(sound.message());
 }
 
@@ -294,14 +295,30 @@ bool Ballot::RedoBySome() {
   return false;
 }
 
+// Returns the fewest contributors that the mean of this chunk may have: a quorum, or all that cover
+// it and are not lost if these are fewer.
+size_t Ballot::FewestOf(uint32_t chunk) const {
+  if (terms_.grid.chunks() == 0) return terms_.quorum;
+  const uint32_t part = terms_.grid.Part(chunk);
+  const auto owners = std::count_if(
+      plan().contributors().begin(), plan().contributors().end(),
+      [&](const auto& member) { return !Lost(member.peer()) && Covers(member.owned(), part); });
+  return std::min<size_t>(terms_.quorum, static_cast<size_t>(owners));
+}
+
 // Returns the peers that reduced or relayed chunks with fewer contributors than the quorum.
 std::set<std::string> Ballot::ThinServers(const v1::Vote& vote) const {
   std::set<std::string> servers;
   for (int i = 0; i < vote.records().shards_size(); ++i) {
-    const v1::ShardRecord& record = vote.records().shards(i);
-    const bool thin = std::any_of(record.runs().begin(), record.runs().end(), [&](const auto& run) {
-      return CountBits(SetOf(vote.records(), run).contributors()) < terms_.quorum;
-    });
+    bool thin = false;
+    const auto look = [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
+      const size_t counted = CountBits(set.contributors());
+      if (counted >= terms_.quorum) return;
+      for (uint32_t chunk = first; chunk < first + chunks && !thin; ++chunk) {
+        thin = counted < FewestOf(chunk);
+      }
+    };
+    ForEachRun(vote.records(), vote.records().shards(i), look);
     if (!thin) continue;
     servers.insert(plan().shards(i).reducer());
     for (const v1::Relay& relay : plan().shards(i).relays()) servers.insert(relay.peer());

@@ -5,7 +5,8 @@
 // revision of the plan. An entry needs equal votes from a quorum of contributors; an aggregator's
 // vote does not count towards the quorum, but shows that the aggregator has the payload. The entry
 // also needs a peer that has its payload, is still connected, and can be dialled by the peers that
-// lack it. Each of its chunks must include the updates of at least a quorum of contributors. A
+// lack it. Each of its chunks must include the updates of at least a quorum of contributors, or of
+// all owners of its expert if these are fewer. A
 // reducer counts as unreachable if two peers report it, or if one reports it and the coordinator's
 // own dial confirms it, so a single false report gains nothing. ReductionPlan decides which peer
 // averages what. While all votes are equal, the time to handle a vote does not depend on their
@@ -174,6 +175,7 @@ class Ballot {
   void Decide(bool deadline_passed, Outcome* outcome);
   void Agree(std::vector<std::string> peers, Outcome* outcome);
   void OnConflict(const std::string& sides, Outcome* outcome);
+  size_t FewestOf(uint32_t chunk) const;
   std::set<std::string> ThinServers(const v1::Vote& vote) const;
   void OnThin(const std::set<std::string>& servers, Outcome* outcome);
   void OnLongRecords(Outcome* outcome);

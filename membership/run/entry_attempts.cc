@@ -282,6 +282,7 @@ EntryAttempts::Candidates EntryAttempts::Choose(absl::Time now, const v1::RunSpe
     const PeerInfo& info = members->info(peer);
     ExchangeContributor contributor;
     contributor.member = PlanMemberOf(peer, roster.Find(peer)->address, info.signing_key, ready);
+    experts_.Limit(ready, &contributor.member);
     contributor.may_reduce = info.spared_until < round.version();
     contributor.dialled_in_vain = now < info.dialled_in_vain_until;
     contributor.region = roster.Find(peer)->region;
@@ -371,8 +372,9 @@ absl::Status EntryAttempts::Begin(absl::Time now, std::vector<ExchangeContributo
   terms.epoch = ledger.epoch();
   terms.doubts = Doubts(round.version(), *members);
   known_doubts_ = terms.doubts;
-  terms.parameters = FragmentElements(ledger.spec(), ledger.genesis()->manifest(), round.version());
+  terms.parameters = experts_.Elements(ledger, round.version());
   terms.chunk_elements = ledger.spec().exchange().chunk_elements();
+  experts_.Fill(ledger, &terms);
   terms.quorum = static_cast<uint32_t>(round.quorum());
   const std::string change =
       planner_.Plan(std::as_const(*members).roster(), settings_.encoded_size(terms.parameters),
@@ -465,13 +467,15 @@ void EntryAttempts::NoteRefused(const v1::UpdateRefused& refused, RunOutput* out
            RunOutput::Severity::kWarning);
 }
 
-absl::Status EntryAttempts::CheckReady(const std::string& peer, const v1::Ready& ready,
-                                       uint64_t elements) const {
+absl::Status EntryAttempts::CheckReady(const Ledger& ledger, const std::string& peer,
+                                       const v1::Ready& ready) {
   const auto found = refused_.find(peer);
   if (found != refused_.end() && found->second == ready.contribution_root()) {
     return absl::InvalidArgumentError("it was refused where it was averaged");
   }
-  return judge_.Check(ready, elements);
+  const absl::Status owned = experts_.Check(ledger, ready);
+  if (!owned.ok()) return owned;
+  return judge_.Check(ready, experts_.Elements(ledger, ready.version()));
 }
 
 void EntryAttempts::NoteVote(absl::Time now, const std::string& peer, const v1::Vote& vote) {
@@ -719,15 +723,17 @@ void EntryAttempts::Show(const std::string& peer, v1::PeerStatus* status) const 
   judge_.Show(peer, status);
 }
 
-void EntryAttempts::TellCodec(const v1::RunSpec& spec, const std::string& peer,
-                              v1::Train* train) const {
-  if (spec.exchange().slow_codec().empty()) return;
+void EntryAttempts::Tell(const Ledger& ledger, const Round& round, const Roster& roster,
+                         const std::string& peer, v1::Train* train) {
+  experts_.Tell(ledger, round, roster, peer, train);
+  if (ledger.spec().exchange().slow_codec().empty()) return;
   train->set_slow_codec(planner_.slow_lines().Has(peer));
 }
 
 void EntryAttempts::Show(v1::RunStatus* status) const {
   *status->mutable_noise() = noise_.Status();
   for (const v1::LinkStatus& link : planner_.links()) *status->add_links() = link;
+  experts_.Show(status);
 }
 
 void EntryAttempts::Forget(const std::string& peer) {

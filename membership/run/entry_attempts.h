@@ -29,6 +29,7 @@
 #include "membership/run/members.h"
 #include "membership/run/pace.h"
 #include "membership/run/roster.h"
+#include "membership/run/run_experts.h"
 #include "membership/run/run_output.h"
 #include "membership/run/training.h"
 #include "membership/trust/contribution.h"
@@ -122,8 +123,9 @@ class EntryAttempts {
   void Show(const std::string& peer, v1::PeerStatus* status) const;
   // Sets the parts of the status that describe the links between regions and the gradient noise.
   void Show(v1::RunStatus* status) const;
-  // Sets the codec in which the peer must send what it trains now.
-  void TellCodec(const v1::RunSpec& spec, const std::string& peer, v1::Train* train) const;
+  // Sets the codec in which the peer must send what it trains now, and the experts that it owns.
+  void Tell(const Ledger& ledger, const Round& round, const Roster& roster, const std::string& peer,
+            v1::Train* train);
 
   // Fails with FAILED_PRECONDITION if no peer can reduce for these contributors; the message gives
   // the reason. In a run with masks, aggregators do not reduce.
@@ -170,9 +172,10 @@ class EntryAttempts {
                              Members* members, RunOutput* out);
   // Called when it is known that an update to the current attempt cannot be averaged.
   void NoteRefused(const v1::UpdateRefused& refused, RunOutput* out);
-  // Checks an update that a peer offers. Fails with the error of UpdateJudge::Check, or with
-  // INVALID_ARGUMENT if the update was refused in an attempt at this entry.
-  absl::Status CheckReady(const std::string& peer, const v1::Ready& ready, uint64_t elements) const;
+  // Checks an update that a peer offers. Fails with the error of UpdateJudge::Check or
+  // RunExperts::Check, or with INVALID_ARGUMENT if the update was refused in an attempt at this
+  // entry.
+  absl::Status CheckReady(const Ledger& ledger, const std::string& peer, const v1::Ready& ready);
   // Gives up the attempt and returns its contributors. If the attempt is still the current one,
   // this also informs the peers whose replicas may have drifted, because no next header will show
   // it to them.
@@ -230,6 +233,7 @@ class EntryAttempts {
   std::map<std::string, std::string> refused_;
   ExchangePlanner planner_;
   UpdateJudge judge_;
+  RunExperts experts_;
   GradientNoise noise_;
 };
 

@@ -89,6 +89,15 @@ bool Round::There(const RosterMember& member, const TrainingState& trainer) cons
          (member.has_state && member.version + 1 == version_);
 }
 
+std::vector<std::string> Round::There(const Roster& roster) const {
+  std::vector<std::string> there;
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* const trainer = Find(peer);
+    if (trainer != nullptr && There(member, *trainer)) there.push_back(peer);
+  }
+  return there;
+}
+
 std::vector<std::string> Round::LeaveOut(const Roster& roster,
                                          const std::vector<std::string>& peers, size_t needed) {
   const std::set<std::string> before = std::exchange(left_out_, {});

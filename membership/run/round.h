@@ -89,6 +89,9 @@ class Round {
   std::vector<std::string> LeaveOut(const Roster& roster, const std::vector<std::string>& peers,
                                     size_t needed);
 
+  // Returns the trainers that are present for this round, in roster order: those that train, have
+  // an update, or could begin.
+  std::vector<std::string> There(const Roster& roster) const;
   // Returns the trainers that are free to train for this round, in roster order.
   std::vector<std::string> Idle(const Roster& roster) const;
   // Returns the idle trainers that must be sent a Train now: all, or only the drawn ones. Returns

@@ -538,7 +538,8 @@ void Run::GiveTraining(absl::Time now, const std::vector<std::string>& peers, bo
         ahead ? training_.AssignAhead(now, peers[i], ledger_.epoch(), steps[i], spec)
               : training_.Assign(now, peers[i], ledger_.epoch(), steps[i], spec);
     ledger_.budget().Tell(message.mutable_train());
-    exchanges_.TellCodec(spec, peers[i], message.mutable_train());
+    exchanges_.Tell(ledger_, training_.round(), members_.roster(), peers[i],
+                    message.mutable_train());
     members_.SendTo(peers[i], std::move(message), &out_);
   }
 }
@@ -570,9 +571,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   }
   const absl::Status claims = CheckClaims(ledger_.spec(), ready, training_.Held(peer));
   if (!claims.ok()) return claims;
-  const absl::Status possible = exchanges_.CheckReady(
-      peer, ready,
-      FragmentElements(ledger_.spec(), ledger_.genesis()->manifest(), ready.version()));
+  const absl::Status possible = exchanges_.CheckReady(ledger_, peer, ready);
   if (!possible.ok()) {
     DropUpdate(peer, std::string(possible.message()));
     return absl::OkStatus();

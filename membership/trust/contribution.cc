@@ -161,6 +161,7 @@ v1::PlanMember BriefPlans::MemberAt(int position) const {
   out.set_weight_bits(member.weight_bits());
   out.set_scale_bits(member.scale_bits());
   out.set_root_mark(RootMark(member.contribution_root()));
+  out.set_owned(member.owned());
   return out;
 }
 

@@ -103,7 +103,7 @@ struct Replica::State {
   SharedBytes prepared;
 
   ChunkGrid GridOf(uint64_t version) const {  // of the vector of that entry
-    return ChunkGrid(fragments.Of(version).elements(), genesis.spec().exchange().chunk_elements());
+    return fragments.Grid(version, genesis.spec().exchange().chunk_elements());
   }
   uint64_t PayloadLimit(uint64_t version) const { return MaxPayloadBytes(GridOf(version), *codec); }
 

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "daemon/replica/state/state_digest.h"
 #include "membership/history/header.h"
+#include "membership/history/mean_records.h"
 #include "membership/history/state_buffers.h"
 
 namespace atolld {
@@ -20,6 +22,22 @@ std::vector<std::string> BufferNames(const v1::Genesis& genesis) {
   absl::StatusOr<std::vector<std::string>> names = StateBuffers(genesis.spec());
   CHECK_OK(names.status());
   return *std::move(names);
+}
+
+// Returns what the entry steps: all that it covers but the chunks of experts that nobody has
+// trained.
+FragmentMap SteppedBy(const v1::EntryHeader& header, const ChunkGrid& grid, FragmentMap covers) {
+  if (Planted(PlantedBug::kUnownedSteps)) return covers;
+  for (const v1::ShardRecord& shard : header.records().shards()) {
+    ForEachRun(header.records(), shard,
+               [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
+                 if (chunks == 0 || CountBits(set.contributors()) > 0) return;
+                 const uint32_t last = first + chunks - 1;
+                 covers.Remove(grid.Offset(first),
+                               grid.Offset(last) + grid.Elements(last) - grid.Offset(first));
+               });
+  }
+  return covers;
 }
 
 }  // namespace
@@ -67,9 +85,9 @@ absl::StatusOr<EntryStep> EntryStep::Make(const Fragments& fragments,
   if (!made.ok() && !absl::IsNotFound(made.status())) {
     return Annotate(made.status(), context);
   }
-  return EntryStep(rule, *codec, std::move(scalars), control,
-                   ChunkGrid(header.range_elements(), header.chunk_elements()),
-                   fragments.Of(header.version()));
+  const ChunkGrid grid(header.range_elements(), header.chunk_elements());
+  return EntryStep(rule, *codec, std::move(scalars), control, grid,
+                   SteppedBy(header, grid, fragments.Of(header.version())));
 }
 
 void EntryStep::StepRange(absl::Span<const float> mean, absl::Span<float> theta,
@@ -136,10 +154,10 @@ void StateMemory::Step(const EntryStep& step, const SharedBytes& payload,
   CHECK(difference.empty() || difference.size() == theta_.size());
   const ChunkGrid& grid = step.grid();
   const FragmentMap& covers = step.covers();
-  CHECK(covers.elements() == grid.elements() && covers.elements() <= theta_.size());
+  CHECK(covers.elements() == grid.elements());
   const absl::StatusOr<std::vector<SharedBytes>> chunks = SplitPayload(grid, step.codec(), payload);
   CHECK_OK(chunks.status());
-  if (covers.elements() < theta_.size()) std::fill(difference.begin(), difference.end(), 0.0f);
+  if (!covers.IsFlat(theta_.size())) std::fill(difference.begin(), difference.end(), 0.0f);
   std::vector<float> decoded(grid.Elements(0));
   for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
     const absl::Span<float> mean = absl::MakeSpan(decoded).subspan(0, grid.Elements(chunk));
@@ -178,9 +196,9 @@ void StateMemory::StepOthers(const EntryStep& step) {
   const auto until = [&](uint64_t end) {
     if (end > begin) StepPiece(step, begin, std::vector<float>(end - begin, 0.0f), {});
   };
-  for (const FragmentRange& range : step.covers().ranges()) {
-    until(range.first);
-    begin = range.first + range.count;
+  for (const FragmentMap::Piece& piece : step.covers().pieces()) {
+    until(piece.first);
+    begin = piece.first + piece.count;
   }
   until(theta_.size());
 }

@@ -98,7 +98,7 @@ TEST(MessageSizesOfSevenBillion, PlansVotesAndHeadersPass) {
     v1::Vote vote;
     *vote.mutable_records() = Records(made, MeansWithoutOne(made));
     EXPECT_TRUE(FitAVote(vote.records()));
-    EXPECT_TRUE(CheckMeanRecords(vote.records(), kLargeGrid.chunks(), peers).ok());
+    EXPECT_TRUE(CheckMeanRecords(vote.records(), kLargeGrid, peers).ok());
     EXPECT_EQ(vote.records().sets_size(), 2);
     // A bitmap for each chunk that differs would not have passed.
     if (peers > 64) {

@@ -1,0 +1,66 @@
+#include "membership/run/run_experts.h"
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/bitmap.h"
+#include "compression/base/planted_bug.h"
+#include "membership/experts/expert_parts.h"
+
+namespace atolld {
+
+bool RunExperts::Know(const Ledger& ledger) {
+  if (owners_) return true;
+  if (!HasExperts(ledger.spec()) || !ledger.genesis()) return false;
+  fragments_ = Fragments(ledger.spec(), ledger.genesis()->manifest());
+  owners_.emplace(fragments_.experts()->experts(), ledger.spec().experts().owners(),
+                  ledger.spec().seed());
+  if (ledger.header()) owners_->Load(*ledger.header());
+  return true;
+}
+
+void RunExperts::Tell(const Ledger& ledger, const Round& round, const Roster& roster,
+                      const std::string& peer, v1::Train* train) {
+  if (!Know(ledger)) return;
+  owners_->Assign(round.version(), round.There(roster));
+  train->set_owned(owners_->OwnedBy(peer));
+}
+
+absl::Status RunExperts::Check(const Ledger& ledger, const v1::Ready& ready) {
+  const uint32_t experts = Know(ledger) ? fragments_.experts()->experts() : 0;
+  if (ValidOwned(ready.owned(), experts)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("its update does not say which of the ", experts, " experts it was trained on"));
+}
+
+void RunExperts::Limit(const v1::Ready& ready, v1::PlanMember* member) const {
+  if (!owners_) return;
+  std::string owned = ready.owned();
+  const std::string now = owners_->OwnedBy(member->peer());
+  for (uint32_t i = 0; i < fragments_.experts()->experts(); ++i) {
+    if (!BitAt(now, i) && !Planted(PlantedBug::kStaleOwnerTaken)) ClearBit(&owned, i);
+  }
+  member->set_owned(owned);
+}
+
+uint64_t RunExperts::Elements(const Ledger& ledger, uint64_t version) {
+  if (Know(ledger)) return fragments_.Of(version).elements();
+  return FragmentElements(ledger.spec(), ledger.genesis()->manifest(), version);
+}
+
+void RunExperts::Fill(const Ledger& ledger, ExchangeTerms* terms) {
+  if (!Know(ledger)) return;
+  terms->grid = fragments_.Grid(terms->version, terms->chunk_elements);
+}
+
+void RunExperts::Show(v1::RunStatus* status) const {
+  if (!owners_) return;
+  const std::vector<uint32_t>& numbers = fragments_.experts()->numbers;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    v1::ExpertStatus* const expert = status->add_experts();
+    expert->set_number(numbers[i]);
+    for (const auto& [peer, owned] : owners_->owned()) {
+      if (BitAt(owned, i)) expert->add_owners(peer);
+    }
+  }
+}
+
+}  // namespace atolld

@@ -1,0 +1,51 @@
+// RunExperts: the experts of a run whose peers own some each (ExpertsSpec): who owns which in the
+// present round, and what follows for Trains, plans and the status.
+//
+// In a run without experts every function does nothing. What a peer owns is fixed when the first
+// Train of a round is sent. An update counts for the experts that it was trained on and that its
+// peer still owns. The state is not stored: after a restart it follows from the newest header.
+// Pure. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/plan.pb.h"
+#include "membership/experts/expert_owners.h"
+#include "membership/history/fragment.h"
+#include "membership/planning/reduction_plan.h"
+#include "membership/run/ledger.h"
+#include "membership/run/round.h"
+
+namespace atolld {
+
+class RunExperts {
+ public:
+  // Sets what the peer owns in this round. Version 0 must exist.
+  void Tell(const Ledger& ledger, const Round& round, const Roster& roster, const std::string& peer,
+            v1::Train* train);
+  // Fails with INVALID_ARGUMENT if the update does not say which experts it was trained on.
+  absl::Status Check(const Ledger& ledger, const v1::Ready& ready);
+  // Sets the experts for which the update of this contributor counts.
+  void Limit(const v1::Ready& ready, v1::PlanMember* member) const;
+  // Returns the size of the vector of entry `version`, also in a run without experts.
+  uint64_t Elements(const Ledger& ledger, uint64_t version);
+  // Sets the entry's grid.
+  void Fill(const Ledger& ledger, ExchangeTerms* terms);
+  // Adds the experts with their owners.
+  void Show(v1::RunStatus* status) const;
+
+ private:
+  // Returns false if the run has no experts.
+  bool Know(const Ledger& ledger);
+
+  std::optional<ExpertOwners> owners_;
+  Fragments fragments_;
+};
+
+}  // namespace atolld
