@@ -483,6 +483,7 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(Checked(places, FaultOfMisplacedKey(config)));
   // Before the quorum and what else a mode needs are looked at for themselves.
   RETURN_IF_ERROR(Checked(places, FaultOfMode(config)));
+  RETURN_IF_ERROR(Checked(places, FaultOfExperts(config)));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckDevices(config, use, places));

@@ -44,6 +44,16 @@ ConfigFault FaultOfHub(const Config& config, bool trains, const std::string& fol
 // Checks [mode] and the other keys of a run that a mode excludes.
 ConfigFault FaultOfMode(const Config& config);
 
+// Returns the patterns of the tensors of a model's experts, as ExpertsSpec has them; nothing if the
+// model is known to have none, or if its names are not known.
+std::vector<std::string> DefaultExpertTensors(const ConfigModel& model);
+
+// Checks [experts] and the other keys of a run that owners of experts exclude.
+ConfigFault FaultOfExperts(const Config& config);
+
+// Returns a line about [experts] owners if there are fewer peers than that; otherwise empty.
+std::string WarningOfOwners(const Config& config);
+
 // Checks what makes a run a federation of parties with data of their own: [data] private and
 // validation, [inner] epochs, [federation]. If `use` is kPeer, rules about the run's keys are not
 // checked, because a peer's config does not hold these keys.

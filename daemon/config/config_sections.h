@@ -130,6 +130,7 @@ struct RunConfig {
     uint32_t every_rounds = 5;
   } evaluation;
   ModeConfig mode;              // [mode]
+  ExpertsConfig experts;        // [experts]
   FederationConfig federation;  // [federation]
   PrivacyConfig privacy;        // [privacy]
 };

@@ -632,6 +632,8 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
        EvaluationFields(c)},
       {"mode", kRun, "How training and the exchange of updates interleave. See modes.md.",
        ModeFields(c)},
+      {"experts", kRun, "Which peers train which experts of a mixture. See experts.md.",
+       ExpertsFields(c)},
       {"federation", kRun, "How parties with data of their own take part.", FederationFields(c)},
       {"privacy", kRun,
        "What is kept from those who see updates, and from those who see what was learned. See "

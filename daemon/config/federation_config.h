@@ -1,8 +1,8 @@
-// The keys of a federation of parties: how parties take part ([federation]), how their data is
-// protected ([privacy]), which parties a peer hosts ([parties]) and when a peer is available
-// ([availability]).
+// The keys that say who does what in a run: how parties take part ([federation]), how their data is
+// protected ([privacy]), how many peers train each expert of a mixture ([experts]), which parties a
+// peer hosts ([parties]) and when a peer is available ([availability]).
 //
-// Plain data. The first two sections belong to the run, and the others to a peer.
+// Plain data. The first three sections belong to the run, and the others to a peer.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,12 @@ struct FederationConfig {    // [federation]
   bool normalised = false;         // FedNova: divides each update by its number of inner steps
   // An update that has missed A entries counts 1 / (1 + staleness x A) of its weight.
   double staleness = 0.25;
+};
+
+struct ExpertsConfig {  // [experts]
+  uint32_t owners = 0;  // of each expert; 0 means that every peer trains all tensors
+  // "*.mlp.experts.#.*": patterns of ExpertsSpec; if empty, DefaultExpertTensors (config_rules.h)
+  std::string tensors;
 };
 
 struct PrivacyConfig {  // [privacy]

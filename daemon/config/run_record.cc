@@ -214,6 +214,16 @@ uint32_t MaskRosterOf(const RunConfig& config) {
   return std::max<uint32_t>(3, DrawnPeers(config) / 2 + 1);
 }
 
+// The record has the patterns also where the config leaves them to the model's family.
+void SetExperts(const RunConfig& config, v1::RunSpec* spec) {
+  if (config.experts.owners == 0) return;
+  const std::string& own = config.experts.tensors;
+  for (const std::string& pattern :
+       own.empty() ? DefaultExpertTensors(config.model) : SplitNames(own)) {
+    spec->mutable_experts()->add_tensors(pattern);
+  }
+}
+
 }  // namespace
 
 uint32_t DrawnPeers(const RunConfig& config) {
@@ -229,6 +239,7 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
   for (const std::string& pattern : SplitNames(config.model.local)) {
     spec.mutable_model()->add_local(pattern);
   }
+  SetExperts(config, &spec);
   SetData(config, spec.mutable_data());
   SetSchedule(config, spec.mutable_inner());
   SetCodecs(config, spec.mutable_exchange());

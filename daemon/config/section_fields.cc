@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "membership/history/expert_terms.h"
+
 namespace atolld {
 namespace {
 
@@ -158,6 +160,20 @@ std::vector<ConfigField> ModeFields(Config& config) {
                {"round_trip", TimeSpan{&m.round_trip, absl::ZeroDuration(), absl::Seconds(10)},
                 Recorded::kNo, "round trip between two peers; only with 'auto'",
                 "Raise it where peers are far from each other."}),
+  };
+}
+std::vector<ConfigField> ExpertsFields(Config& c) {
+  return {
+      {"owners", WholeNumber{&c.experts.owners, 0, kMostOwners}, As("experts.owners"),
+       "peers that train each expert of a mixture; 0: every peer trains all experts",
+       "Set it to 2 or more where experts are most of the model and machines or lines are too "
+       "small for all of them. With fewer peers than this, each peer owns all. See experts.md."},
+      {"tensors", Text{&c.experts.tensors, TextForm::kPlain, true}, Recorded::kYes,
+       "patterns, with commas between, of the experts' tensors: # stands for the expert's number, "
+       "* "
+       "for any characters; empty: those of the model's family",
+       "Set it for a model whose experts have other names. The run records the patterns of the "
+       "family too."},
   };
 }
 std::vector<ConfigField> FederationFields(Config& c) {

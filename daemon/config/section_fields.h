@@ -12,6 +12,7 @@ namespace atolld {
 
 std::vector<ConfigField> DataFields(Config& config);
 std::vector<ConfigField> ModeFields(Config& config);
+std::vector<ConfigField> ExpertsFields(Config& config);
 std::vector<ConfigField> FederationFields(Config& config);
 std::vector<ConfigField> PrivacyFields(Config& config);
 std::vector<ConfigField> PartiesFields(Config& config);

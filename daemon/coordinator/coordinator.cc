@@ -224,8 +224,8 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
                   : config.exchange.plan == "flat"  ? PlanKind::kFlat
                                                     : PlanKind::kAuto;
   const bool mean = aggregation.settings().rule == "mean";
-  // A relay's mean of several updates could not be judged.
-  if (!mean) settings.plan = PlanKind::kFlat;
+  // A relay's mean could not be judged, and would have other contributors for each expert.
+  if (!mean || spec.experts().owners() > 0) settings.plan = PlanKind::kFlat;
   settings.judge.clip = absl::bit_cast<float>(spec.exchange().clip_bits());
   settings.judge.from_centre = aggregation.has_centre();
   settings.judge.remembers = FragmentsOf(spec) == 1;

@@ -8,12 +8,15 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "compression/base/bitmap.h"
 #include "compression/base/words.h"
 #include "daemon/figures/figures.h"
 #include "daemon/program/format.h"
+#include "membership/experts/expert_parts.h"
 #include "membership/history/header.h"
 #include "membership/history/lineage.h"
 #include "membership/history/run_codecs.h"
@@ -39,6 +42,13 @@ Json PrivacyJson(const v1::PrivacySpec& privacy) {
           {"sampling", absl::bit_cast<float>(privacy.sampling_bits())},
           {"delta", privacy.delta()},
           {"epsilon", privacy.epsilon()}};
+}
+
+Json ExpertsJson(const v1::ExpertsSpec& experts) {
+  if (experts.owners() == 0) return nullptr;
+  Json tensors = Json::array();
+  for (const std::string& pattern : experts.tensors()) tensors.push_back(pattern);
+  return {{"owners", experts.owners()}, {"tensors", std::move(tensors)}};
 }
 
 Json ModeJson(const v1::ModeSpec& mode) {
@@ -79,6 +89,7 @@ Json SpecJson(const v1::RunSpec& spec) {
             {"momentum", absl::bit_cast<float>(spec.outer().momentum_bits())}}},
           {"mode", ModeJson(spec.mode())},
           {"privacy", PrivacyJson(spec.privacy())},
+          {"experts", ExpertsJson(spec.experts())},
           {"codec", CodecText(spec.exchange())}};
 }
 
@@ -221,6 +232,17 @@ Json DoubtsJson(const v1::RunStatus& status) {
   return doubts;
 }
 
+// One object for each expert; an empty list if the run has no owners.
+Json OwnersJson(const v1::RunStatus& status) {
+  Json experts = Json::array();
+  for (const v1::ExpertStatus& expert : status.experts()) {
+    Json owners = Json::array();
+    for (const std::string& owner : expert.owners()) owners.push_back(owner);
+    experts.push_back({{"number", expert.number()}, {"owners", std::move(owners)}});
+  }
+  return experts;
+}
+
 Json RoundJson(const v1::RoundRecord& round) {
   Json json = {{"version", round.version()}};
   RoundFigures().Put(round, &json);
@@ -241,7 +263,8 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"spec", SpecJson(status.spec())},
                {"peers", PeersJson(status)},
                {"links", LinksJson(status)},
-               {"doubts", DoubtsJson(status)}};
+               {"doubts", DoubtsJson(status)},
+               {"experts", OwnersJson(status)}};
   RunFigures().Put(status, &json);
   json["parent"] = status.spec().has_parent() ? LineageJson(status.spec().parent()) : Json(nullptr);
   json["rounds"] = Json::array();
@@ -278,6 +301,36 @@ Json LineageJson(const v1::Lineage& lineage) {
   return json;
 }
 
+namespace {
+
+// Returns the positions of the bits that are set.
+Json BitsJson(const std::string& bitmap) {
+  Json bits = Json::array();
+  for (size_t bit = 0; bit < 8 * bitmap.size(); ++bit) {
+    if (BitAt(bitmap, bit)) bits.push_back(bit);
+  }
+  return bits;
+}
+
+// Sets "sets", the contributors of each set by their positions, and "runs", the consecutive chunks
+// whose means were taken over one set.
+void PutMeans(const v1::MeanRecords& records, Json* json) {
+  Json sets = Json::array();
+  for (const v1::ContributorSet& set : records.sets()) sets.push_back(BitsJson(set.contributors()));
+  Json runs = Json::array();
+  for (const v1::ShardRecord& shard : records.shards()) {
+    uint32_t first = shard.first_chunk();
+    for (const v1::ChunkRun& run : shard.runs()) {
+      runs.push_back({{"first_chunk", first}, {"chunks", run.chunks()}, {"set", run.set()}});
+      first += run.chunks();
+    }
+  }
+  (*json)["sets"] = std::move(sets);
+  (*json)["runs"] = std::move(runs);
+}
+
+}  // namespace
+
 Json HeaderJson(const v1::EntryHeader& header) {
   Json contributors = Json::array();
   for (const v1::Contributor& contributor : header.contributors()) {
@@ -285,21 +338,26 @@ Json HeaderJson(const v1::EntryHeader& header) {
                             {"weight", absl::bit_cast<float>(contributor.weight_bits())},
                             {"steps", contributor.steps()},
                             {"tokens", contributor.tokens()}});
+    // The experts that its update covers, as positions among the experts' numbers.
+    if (contributor.owned().empty()) continue;
+    contributors.back()["owned"] = BitsJson(contributor.owned());
   }
   Json scalars = Json::object();
   for (const v1::Scalar& scalar : header.scalars())
     scalars[scalar.name()] = absl::bit_cast<float>(scalar.bits());
-  return {{"run_id", header.run_id()},
-          {"version", header.version()},
-          {"header_digest", ToHex(HeaderDigest(header))},
-          {"payload_digest", Hex(header.payload_digest())},
-          {"previous_state_digest", Hex(header.previous_state_digest())},
-          {"previous_header_digest", Hex(header.previous_header_digest())},
-          {"outer_rule", header.outer_rule()},
-          {"scalars", scalars},
-          {"codec", header.codec()},
-          {"shards", header.records().shards_size()},
-          {"contributors", contributors}};
+  Json json = {{"run_id", header.run_id()},
+               {"version", header.version()},
+               {"header_digest", ToHex(HeaderDigest(header))},
+               {"payload_digest", Hex(header.payload_digest())},
+               {"previous_state_digest", Hex(header.previous_state_digest())},
+               {"previous_header_digest", Hex(header.previous_header_digest())},
+               {"outer_rule", header.outer_rule()},
+               {"scalars", scalars},
+               {"codec", header.codec()},
+               {"shards", header.records().shards_size()},
+               {"contributors", contributors}};
+  PutMeans(header.records(), &json);
+  return json;
 }
 
 std::string UtilisationText(const v1::Utilisation& utilisation) {
@@ -361,6 +419,42 @@ std::string DoubtText(const v1::ReachDoubt& doubt) {
                       doubt.to(), " for ", FormatSeconds(doubt.seconds()), Because(doubt.reason()));
 }
 
+std::vector<std::string> OwnersText(const v1::RunStatus& status) {
+  std::vector<uint32_t> numbers;
+  for (const v1::ExpertStatus& expert : status.experts()) numbers.push_back(expert.number());
+  const auto none = OwnsNothing(static_cast<uint32_t>(numbers.size()));
+  std::map<std::string, std::string> owned;  // bitmaps by peer
+  std::map<int, std::string> lacking;        // bitmaps by the number of owners, if it is too small
+  for (int i = 0; i < status.experts_size(); ++i) {
+    const v1::ExpertStatus& expert = status.experts(i);
+    const auto bit = static_cast<size_t>(i);
+    for (const std::string& owner : expert.owners()) {
+      SetBit(&owned.try_emplace(owner, none).first->second, bit);
+    }
+    if (static_cast<uint32_t>(expert.owners_size()) >= status.spec().experts().owners()) continue;
+    SetBit(&lacking.try_emplace(expert.owners_size(), none).first->second, bit);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [peer, bits] : owned) {
+    lines.push_back(absl::StrCat(peer, " owns ", NameOwned(numbers, bits)));
+  }
+  for (const auto& [owners, bits] : lacking) {
+    const std::string names = NameOwned(numbers, bits);
+    const bool several = absl::StrContains(names, ',') || absl::StrContains(names, '-');
+    const std::string have =
+        absl::StrCat(several ? "experts " : "expert ", names, several ? " have " : " has ");
+    if (owners == 0) {
+      lines.push_back(absl::StrCat(have, "no owner: ", several ? "they do" : "it does",
+                                   " not move until there is one"));
+      continue;
+    }
+    lines.push_back(absl::StrCat(have, Counted(owners, "owner"), " of ",
+                                 status.spec().experts().owners(), ": ",
+                                 several ? "they wait" : "it waits", " for another peer"));
+  }
+  return lines;
+}
+
 std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {
       {"run", status.spec().run_id()},
@@ -408,6 +502,10 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   rows.push_back({"gradient noise scale", NoiseText(status.noise())});
   const std::string privacy = PrivacyText(status.spec().privacy(), SpentEpsilon(status));
   if (!privacy.empty()) rows.push_back({"privacy", privacy});
+  const std::vector<std::string> owners = OwnersText(status);
+  for (const std::string& line : owners) {
+    rows.push_back({&line == &owners.front() ? "experts" : "", line});
+  }
   for (const v1::ReachDoubt& doubt : status.doubts()) {
     rows.push_back({&doubt == &*status.doubts().begin() ? "no way" : "", DoubtText(doubt)});
   }

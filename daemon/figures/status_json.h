@@ -42,6 +42,11 @@ std::string HiddenText(const v1::Utilisation& utilisation);
 // or "unknown: " and the reason.
 std::string NoiseText(const v1::NoiseStatus& noise);
 
+// Returns a line for each peer that owns experts, "peer-1 owns 0-3, 6", and then one for the
+// experts that have fewer owners than the run asks for, "expert 3 has 1 owner of 2: it waits for
+// another peer". Returns no lines if the run has no owners.
+std::vector<std::string> OwnersText(const v1::RunStatus& status);
+
 // PrivacyText describes the differential privacy that is spent: "epsilon 1.234 at delta 1e-05, of
 // 3". It returns an empty text if the run has none. SpentEpsilon returns the epsilon in the newest
 // round of a status: 0 before the first round, and nullopt if it is not known.

@@ -39,16 +39,16 @@ bool Matches(absl::string_view pattern, absl::string_view text) {
   return !text.empty() && text[0] == pattern[0] && Matches(pattern.substr(1), text.substr(1));
 }
 
-absl::Status CheckPattern(absl::string_view pattern) {
+}  // namespace
+
+bool HasExperts(const v1::RunSpec& spec) { return spec.experts().owners() > 0; }
+
+absl::Status CheckExpertPattern(absl::string_view pattern) {
   if (std::count(pattern.begin(), pattern.end(), '#') == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("[experts] tensors: \"", pattern,
                                                  "\" must have one #, which stands for the "
                                                  "number of the expert, as in \"*.experts.#.*\""));
 }
-
-}  // namespace
-
-bool HasExperts(const v1::RunSpec& spec) { return spec.experts().owners() > 0; }
 
 bool MatchesExpert(absl::string_view pattern, absl::string_view name, uint32_t* number) {
   const size_t mark = pattern.find('#');
@@ -73,7 +73,7 @@ absl::StatusOr<ExpertParts> DivideIntoExperts(const v1::ExpertsSpec& spec,
   std::map<uint32_t, std::vector<PartRange>> experts;
   std::vector<PartRange> shared;
   for (const std::string& pattern : spec.tensors()) {
-    const absl::Status sound = CheckPattern(pattern);
+    const absl::Status sound = CheckExpertPattern(pattern);
     if (!sound.ok()) return sound;
   }
   for (const v1::Tensor& tensor : manifest.tensors()) {

@@ -42,6 +42,9 @@ struct ExpertParts {
 // Returns true if peers own experts in this run.
 bool HasExperts(const v1::RunSpec& spec);
 
+// Fails with INVALID_ARGUMENT if the pattern has not exactly one "#".
+absl::Status CheckExpertPattern(absl::string_view pattern);
+
 // Returns true if `name` matches the pattern, and sets `number` to what "#" stands for.
 bool MatchesExpert(absl::string_view pattern, absl::string_view name, uint32_t* number);
 

@@ -41,6 +41,7 @@ ROOMS = [
     ("compression/base", {"absl"}),
     ("compression", {"absl", "highway", "zstd"}),
     ("optimizer", {"absl", "highway"}),
+    ("membership/experts", {"absl", "proto"}),
     ("membership/history", {"absl", "proto", "openssl", "highway", "system", "intrinsics"}),
     ("membership/privacy", {"absl", "proto", "openssl"}),
     ("membership/planning", {"absl", "proto"}),

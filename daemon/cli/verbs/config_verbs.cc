@@ -21,6 +21,7 @@
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_defaults.h"
+#include "daemon/config/config_rules.h"
 #include "daemon/config/config_text.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
@@ -127,8 +128,11 @@ VerbExit Validate(const ValidateOptions& options) {
   std::vector<std::string> notes;
   if (status.ok()) status = CheckWorkersPart(*config, uses.at(options.use), &notes);
   const std::string file = options.file == "-" ? "standard input" : options.file;
-  const std::vector<std::string> warnings =
-      status.ok() ? AddressWarnings(*config, uses.at(options.use)) : std::vector<std::string>();
+  std::vector<std::string> warnings;
+  if (status.ok()) warnings = AddressWarnings(*config, uses.at(options.use));
+  if (status.ok() && !WarningOfOwners(*config).empty()) {
+    warnings.push_back(WarningOfOwners(*config));
+  }
   const std::vector<OuterAdvice> advice =
       status.ok() ? AdviceOn(*config, uses.at(options.use)) : std::vector<OuterAdvice>();
   if (options.json) {

@@ -422,6 +422,42 @@ function showPeers(run) {
   byId("find-label").hidden = run.peers.length < FIND_FROM;
 }
 
+// -- experts
+
+// "0-3, 6" for ascending numbers.
+function rangesOf(numbers) {
+  const ranges = [];
+  for (const number of numbers) {
+    const last = ranges[ranges.length - 1];
+    if (last && last[1] + 1 === number) last[1] = number;
+    else ranges.push([number, number]);
+  }
+  return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
+}
+
+function showExperts(run) {
+  const experts = run.experts || [];
+  byId("experts-card").hidden = experts.length === 0;
+  const owned = new Map();
+  for (const {number, owners} of experts) {
+    for (const owner of owners) owned.set(owner, [...(owned.get(owner) || []), number]);
+  }
+  const create = () => {
+    const row = make("tr");
+    row.append(make("td"), make("td"));
+    return row;
+  };
+  keep(byId("experts"), [...owned.keys()].sort(), (peer) => peer, create, (row, peer) => {
+    setText(row.children[0], peer);
+    setText(row.children[1], rangesOf(owned.get(peer)));
+  });
+  const asked = run.spec.experts ? run.spec.experts.owners : 0;
+  const lacking = experts.filter((expert) => expert.owners.length < asked);
+  byId("experts-lacking").hidden = lacking.length === 0;
+  setText(byId("experts-lacking"), `Fewer than ${asked} owners, until another peer comes: ` +
+      rangesOf(lacking.map((expert) => expert.number)));
+}
+
 // -- links and events
 
 function showLinks(run) {
@@ -536,6 +572,7 @@ function showAll(charts, events) {
   showPhase(run);
   showTiles(run);
   showPeers(run);
+  showExperts(run);
   showLinks(run);
   if (charts) showCharts();
   if (events) showEventsIn(byId("events"), byId("events-none"), known.events);

@@ -53,7 +53,9 @@ std::vector<Config> ManyRuns() {
   delayed.outer.rule = "delayed_nesterov";
   Config hub;
   hub.model.kind = kHuggingFaceKind;
-  return {Config(), rich, stub, federated, streaming, delayed, hub};
+  Config owned;
+  owned.experts.owners = 2;
+  return {Config(), rich, stub, federated, streaming, delayed, hub, owned};
 }
 
 TEST(ConfigTable, SaysWhichKeysTheRunRecords) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "tests/unit/daemon/figures/run_statuses.h"
@@ -177,6 +178,62 @@ TEST(StatusJsonTest, ShowsModeAndUtilisation) {
   EXPECT_EQ(json["spec"]["mode"]["fragments"], 4);
   EXPECT_EQ(json["rounds"][0]["utilisation"]["compute_utilization"], 0.9);
   EXPECT_EQ(json["peers"][0]["utilisation"]["waited_bytes"], 1000000);
+}
+
+// Broken: an operator would not see which peer's death an expert does not outlive.
+TEST(StatusJsonTest, ShowsWhoOwnsWhichExperts) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  EXPECT_TRUE(OwnersText(status).empty());
+  EXPECT_TRUE(RunStatusJson(status)["experts"].empty());
+  EXPECT_EQ(RunStatusJson(status)["spec"]["experts"], nullptr);
+  status.mutable_spec()->mutable_experts()->set_owners(2);
+  status.mutable_spec()->mutable_experts()->add_tensors("*.experts.#.*");
+  for (uint32_t number = 0; number < 6; ++number) {
+    v1::ExpertStatus* const expert = status.add_experts();
+    expert->set_number(number);
+    if (number == 5) continue;
+    expert->add_owners("p1");
+    if (number != 3) expert->add_owners("p2");
+  }
+  EXPECT_EQ(OwnersText(status),
+            (std::vector<std::string>{"p1 owns 0-4", "p2 owns 0-2, 4",
+                                      "expert 5 has no owner: it does not move until there is one",
+                                      "expert 3 has 1 owner of 2: it waits for another peer"}));
+  const auto json = RunStatusJson(status);
+  EXPECT_EQ(json["experts"][3]["number"], 3);
+  EXPECT_EQ(json["experts"][4]["owners"].size(), 2u);
+  EXPECT_EQ(json["experts"][4]["owners"][1], "p2");
+  EXPECT_EQ(json["spec"]["experts"]["owners"], 2);
+  EXPECT_EQ(json["spec"]["experts"]["tensors"][0], "*.experts.#.*");
+  EXPECT_THAT(RunStatusText(status), Contains(HasSubstr("p1 owns 0-4")));
+  status.mutable_experts(4)->mutable_owners()->RemoveLast();
+  EXPECT_THAT(OwnersText(status), Contains("experts 3-4 have 1 owner of 2: they wait for another "
+                                           "peer"));
+}
+
+// Broken: nobody could tell from a log which updates an expert's mean was taken over.
+TEST(StatusJsonTest, AHeaderIsShownWithItsSets) {
+  v1::EntryHeader header;
+  header.set_version(1);
+  for (const char* owned : {"\x03", "\x01", ""}) header.add_contributors()->set_owned(owned);
+  header.mutable_records()->add_sets()->set_contributors("\x07");
+  header.mutable_records()->add_sets()->set_contributors("\x01");
+  for (const uint32_t first : {0u, 5u}) {
+    v1::ShardRecord* const shard = header.mutable_records()->add_shards();
+    shard->set_first_chunk(first);
+    for (const uint32_t set : {0u, 1u}) {
+      v1::ChunkRun* const run = shard->add_runs();
+      run->set_chunks(2 + set);
+      run->set_set(set);
+    }
+  }
+  const auto json = HeaderJson(header);
+  EXPECT_EQ(json["contributors"][0]["owned"].dump(), "[0,1]");
+  EXPECT_EQ(json["contributors"][1]["owned"].dump(), "[0]");
+  EXPECT_EQ(json["contributors"][2].count("owned"), 0u);
+  EXPECT_EQ(json["sets"].dump(), "[[0,1,2],[0]]");
+  EXPECT_EQ(json["runs"][1].dump(), R"({"first_chunk":2,"chunks":3,"set":1})");
+  EXPECT_EQ(json["runs"][2]["first_chunk"], 5);
 }
 
 // Broken: `atoll peer show` would hide what a peer can give to others.

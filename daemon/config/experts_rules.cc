@@ -1,0 +1,131 @@
+// The rules between [experts] and the other keys of a run.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/config/config_rules.h"
+#include "membership/experts/expert_parts.h"
+
+namespace atolld {
+namespace {
+
+// A setting that owners of experts exclude if `broken` is true. CheckExperts refuses the same for a
+// run whose config was not checked, as far as the run's record has the setting.
+struct ExpertsRule {
+  bool broken;
+  const char* section;
+  const char* key;
+  const char* right;  // what the key must be
+  const char* why;
+};
+
+std::vector<ExpertsRule> RulesOfExperts(const Config& c) {
+  const std::string& mode = c.mode.kind;
+  return {
+      {mode != "sync" && mode != "auto", "mode", "kind", "'sync' or 'auto'",
+       "a round names its owners before anybody trains for it, and in other modes peers train "
+       "ahead "
+       "or exchange fragments"},
+      {c.privacy.masked, "privacy", "masked", "false",
+       "masks cover all values of an update, and a peer sends only the experts that it owns"},
+      {c.privacy.clip != 0, "privacy", "clip", "0",
+       "an update is cut to one length over all values, and a peer's update has only the experts "
+       "that it owns"},
+      {c.inner.control_variates, "inner", "control_variates", "false",
+       "the common variate is made of a mean of all values by all peers"},
+      {c.exchange.aggregation != "mean", "exchange", "aggregation", "'mean'",
+       "the other rules compare whole updates, or need more updates than an expert has owners"},
+      {c.exchange.plan == "regions", "exchange", "plan", "'flat' or 'auto'",
+       "what a region has averaged would have other contributors for each expert"},
+      {c.outer.rule == "delayed_nesterov", "outer", "rule", "another than 'delayed_nesterov'",
+       "it counts the updates in its sum, and each expert has a number of its own"},
+      {c.parties.hosted != 0, "parties", "hosted", "0",
+       "experts are owned by peers, and parties that take turns on one worker are not peers"},
+  };
+}
+
+// Returns true if adapters are trained, and none of them is an expert's.
+bool AdaptsNoExpert(const ConfigModel& model) {
+  if (model.lora_rank == 0 || model.kind != "llama") return false;
+  const DecoderFamily* const family = FindDecoderFamily(model.decoder.family);
+  if (family == nullptr) return false;
+  const std::vector<std::string> targets = SplitNames(model.lora_targets);
+  return std::none_of(targets.begin(), targets.end(), [&](const std::string& target) {
+    return target == family->experts.gate || target == family->experts.up ||
+           target == family->experts.down;
+  });
+}
+
+// Checks that the model has tensors of experts, as far as the config shows.
+ConfigFault FaultOfTensors(const Config& c) {
+  const auto fault = [](const char* section, const char* key, std::string what) {
+    return ConfigFault{{{section, key}, {"experts", "owners"}}, std::move(what)};
+  };
+  for (const std::string& pattern : SplitNames(c.experts.tensors)) {
+    const absl::Status sound = CheckExpertPattern(pattern);
+    if (!sound.ok()) return fault("experts", "tensors", std::string(sound.message()));
+  }
+  const std::string& kind = c.model.kind;
+  if (kind == kTorchScriptKind || kind == kExternalKind) {
+    return fault("model", "kind",
+                 absl::StrCat("[model] kind must be 'llama' or 'huggingface' with [experts] owners "
+                              "above 0, not '",
+                              kind, "': its worker trains all of a model in every round"));
+  }
+  if (c.experts.tensors.empty() && DefaultExpertTensors(c.model).empty()) {
+    const bool dense = kind == "llama";
+    return fault(
+        dense ? "model" : "experts", dense ? "experts" : "owners",
+        absl::StrCat("[experts] owners needs a mixture of experts, and a model of kind '", kind,
+                     dense ? "' with [model] experts = 0" : "'", " is none: set ",
+                     dense ? "[model] family and experts" : "[model] kind 'llama' or 'huggingface'",
+                     ", or name the tensors in [experts] tensors"));
+  }
+  if (c.experts.tensors.empty() && AdaptsNoExpert(c.model)) {
+    const DecoderFamily& family = *FindDecoderFamily(c.model.decoder.family);
+    return fault("model", "lora_targets",
+                 absl::StrCat("[model] lora_targets must have ", family.experts.gate, ", ",
+                              family.experts.up, " or ", family.experts.down,
+                              " with [experts] owners above 0: there are no other adapters of "
+                              "experts"));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> DefaultExpertTensors(const ConfigModel& model) {
+  // The names in transformers' modules, whatever the family.
+  if (model.kind == kHuggingFaceKind) return {"*.experts.#.*"};
+  const DecoderFamily* const family =
+      model.kind == "llama" ? FindDecoderFamily(model.decoder.family) : nullptr;
+  if (family == nullptr || model.decoder.experts.count == 0) return {};
+  return {absl::StrCat("*.", family->experts.module, ".experts.#.*")};
+}
+
+ConfigFault FaultOfExperts(const Config& config) {
+  const ExpertsConfig& experts = config.experts;
+  if (experts.owners == 0) {
+    if (experts.tensors.empty()) return {};
+    return {{{"experts", "tensors"}, {"experts", "owners"}},
+            "[experts] tensors needs owners above 0: without owners every peer trains all tensors"};
+  }
+  for (const ExpertsRule& rule : RulesOfExperts(config)) {
+    if (!rule.broken) continue;
+    return {{{rule.section, rule.key}, {"experts", "owners"}},
+            absl::StrCat("[", rule.section, "] ", rule.key, " must be ", rule.right,
+                         " with [experts] owners above 0: ", rule.why)};
+  }
+  return FaultOfTensors(config);
+}
+
+std::string WarningOfOwners(const Config& config) {
+  const uint32_t owners = config.experts.owners;
+  if (owners == 0 || owners < config.run.peers) return "";
+  return absl::StrCat("[experts] owners is ", owners, ", and [run] peers is ", config.run.peers,
+                      ": every peer owns all experts until more peers join");
+}
+
+}  // namespace atolld

@@ -1,0 +1,139 @@
+// What goes with owners of experts, and what does not: [experts].
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/config/config_rules.h"
+#include "daemon/config/mode_resolution.h"
+#include "daemon/config/run_record.h"
+#include "tests/unit/daemon/config/config_file.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kMixture[] =
+    "[model]\nkind = \"llama\"\nfamily = \"qwen3_moe\"\nexperts = 8\nexperts_per_token = 2\n";
+
+std::string OwnedText(const std::string& more) {
+  return absl::StrCat("[experts]\nowners = 2\n", more);
+}
+
+// Broken: the record would leave the patterns to the release that reads it, or a run without owners
+// would get another digest.
+TEST(ExpertsConfig, TheRecordHasThePatternsOfTheFamily) {
+  const auto recorded = [](const std::string& text) {
+    const absl::StatusOr<Config> config = ConfigFile().Load(text);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? MakeRunSpec(*config) : v1::RunSpec();
+  };
+  const v1::RunSpec qwen = recorded(absl::StrCat(kMixture, OwnedText("")));
+  EXPECT_EQ(qwen.experts().owners(), 2u);
+  EXPECT_THAT(qwen.experts().tensors(), ElementsAre("*.mlp.experts.#.*"));
+  const v1::RunSpec mixtral = recorded(absl::StrCat(
+      "[model]\nkind = \"llama\"\nfamily = \"mixtral\"\nexperts = 8\nexperts_per_token = 2\n",
+      OwnedText("")));
+  EXPECT_THAT(mixtral.experts().tensors(), ElementsAre("*.block_sparse_moe.experts.#.*"));
+  const v1::RunSpec own = recorded(absl::StrCat(
+      kMixture, OwnedText("tensors = \"*.experts.#.up_proj.*, *.experts.#.down*\"\n")));
+  EXPECT_THAT(own.experts().tensors(), ElementsAre("*.experts.#.up_proj.*", "*.experts.#.down*"));
+  EXPECT_FALSE(recorded(kMixture).has_experts());
+  ConfigModel hub;
+  hub.kind = kHuggingFaceKind;
+  EXPECT_THAT(DefaultExpertTensors(hub), ElementsAre("*.experts.#.*"));
+  EXPECT_THAT(DefaultExpertTensors(ConfigModel()), IsEmpty());
+}
+
+// Broken: a run would begin, or fail only at its first round, with a setting that needs whole
+// updates.
+TEST(ExpertsConfig, RefusesWhatNeedsWholeUpdates) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[mode]\nkind = \"streaming\"\n", "[mode] kind must be 'sync' or 'auto' with [experts]"},
+      {"[mode]\nkind = \"async\"\n", "[mode] kind must be 'sync' or 'auto' with [experts]"},
+      {"[data]\nprivate = true\n[privacy]\nmasked = true\n", "[privacy] masked must be false with"},
+      {"[data]\nprivate = true\n[privacy]\nclip = 1\nnoise = 1\n", "[privacy] clip must be 0 with"},
+      {"[inner]\noptimizer = \"sgd\"\ncontrol_variates = true\n",
+       "[inner] control_variates must be false with"},
+      {"[exchange]\naggregation = \"median\"\n", "[exchange] aggregation must be 'mean' with"},
+      {"[exchange]\nplan = \"regions\"\n", "[exchange] plan must be 'flat' or 'auto' with"},
+      {"[outer]\nrule = \"delayed_nesterov\"\n", "[outer] rule must be another than"},
+      {"[parties]\nhosted = 4\n", "[parties] hosted must be 0 with"},
+  };
+  for (const auto& [text, refused] : cases) {
+    EXPECT_THAT(ConfigFile().ErrorOf(absl::StrCat(kMixture, OwnedText(""), text)),
+                HasSubstr(refused));
+  }
+  for (const char* fine :
+       {"[exchange]\nslow_codec = \"int4\"\n", "[exchange]\nerror_feedback = true\n",
+        "[outer]\nrule = \"adam\"\n", "[federation]\nparticipation = 0.5\n"}) {
+    EXPECT_EQ(ConfigFile().ErrorOf(absl::StrCat(kMixture, OwnedText(""), fine)), "") << fine;
+  }
+}
+
+// Broken: a model without experts, or with names that are not known, would be found out only when
+// the first worker has started.
+TEST(ExpertsConfig, RefusesAModelWithoutExperts) {
+  EXPECT_THAT(ConfigFile().ErrorOf(OwnedText("")),
+              HasSubstr("[experts] owners needs a mixture of experts, and a model of kind 'gpt' is "
+                        "none: set [model] kind 'llama' or 'huggingface'"));
+  EXPECT_THAT(ConfigFile().ErrorOf(OwnedText("[model]\nkind = \"llama\"\n")),
+              HasSubstr("a model of kind 'llama' with [model] experts = 0 is none"));
+  EXPECT_THAT(
+      ConfigFile().ErrorOf(OwnedText("[model]\nkind = \"external\"\n")),
+      HasSubstr("[model] kind must be 'llama' or 'huggingface' with [experts] owners above 0, not "
+                "'external'"));
+  EXPECT_THAT(
+      ConfigFile().ErrorOf(absl::StrCat(kMixture, OwnedText("tensors = \"*.experts.*\"\n"))),
+      HasSubstr("\"*.experts.*\" must have one #"));
+  EXPECT_THAT(ConfigFile().ErrorOf("[experts]\ntensors = \"*.experts.#.*\"\n"),
+              HasSubstr("[experts] tensors needs owners above 0"));
+  EXPECT_EQ(ConfigFile().ErrorOf(OwnedText("tensors = \"part.#\"\n[model]\nkind = \"stub\"\n"
+                                           "parameters = 4096\n")),
+            "");
+}
+
+// Broken: adapters of attention alone would be found to be nobody's experts only when the first
+// worker has started.
+TEST(ExpertsConfig, AdaptersMustBeOfExperts) {
+  const std::string lora =
+      absl::StrCat(kMixture, "lora_rank = 4\nbase_digest = \"", std::string(64, 'a'), "\"\n");
+  EXPECT_THAT(ConfigFile().ErrorOf(absl::StrCat(lora, OwnedText(""))),
+              HasSubstr("[model] lora_targets must have gate_proj, up_proj or down_proj with"));
+  EXPECT_EQ(ConfigFile().ErrorOf(
+                absl::StrCat(lora, "lora_targets = \"q_proj,up_proj\"\n", OwnedText(""))),
+            "");
+}
+
+// Broken: "auto" would ask for figures that it does not need, or choose a mode without owners.
+TEST(ExpertsConfig, AutoIsSync) {
+  const absl::StatusOr<Config> config = ConfigFile().Load(
+      absl::StrCat("[run]\nid = \"r\"\n", kMixture,
+                   OwnedText("[mode]\nkind = \"auto\"\n[coordinator]\ndir = \"c\"\n")),
+      ConfigUse::kCoordinator);
+  ASSERT_TRUE(config.ok()) << config.status();
+  std::string because;
+  const absl::StatusOr<v1::RunSpec> spec = SpecOf(*config, nullptr, &because);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_FALSE(spec->has_mode());
+  EXPECT_THAT(because, HasSubstr("sync is the one mode in which experts have owners"));
+}
+
+// Broken: somebody would wait for memory to be saved in a run in which everybody owns everything.
+TEST(ExpertsConfig, WarnsWhereAllOwnAll) {
+  Config config;
+  config.run.peers = 2;
+  EXPECT_EQ(WarningOfOwners(config), "");
+  config.experts.owners = 2;
+  EXPECT_THAT(WarningOfOwners(config), HasSubstr("every peer owns all experts until more peers"));
+  config.run.peers = 3;
+  EXPECT_EQ(WarningOfOwners(config), "");
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,99 @@
+#include "membership/history/expert_terms.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+v1::Manifest MixtureOf(uint32_t experts) {
+  v1::Manifest manifest;
+  const auto add = [&](const std::string& name, uint64_t count) {
+    v1::Tensor* const tensor = manifest.add_tensors();
+    tensor->set_name(name);
+    tensor->add_shape(count);
+    tensor->set_offset(manifest.elements());
+    manifest.set_elements(manifest.elements() + count);
+  };
+  add("model.embed_tokens.weight", 4096);
+  for (uint32_t i = 0; i < experts; ++i) {
+    add(absl::StrCat("model.layers.0.mlp.experts.", i, ".up_proj.weight"), 4096);
+  }
+  return manifest;
+}
+
+v1::RunSpec OwnedSpec(uint32_t owners) {
+  v1::RunSpec spec;
+  spec.mutable_model()->set_kind("llama");
+  spec.mutable_exchange()->set_codec("int8");
+  spec.mutable_outer()->set_rule("nesterov");
+  spec.mutable_experts()->set_owners(owners);
+  spec.mutable_experts()->add_tensors("*.mlp.experts.#.*");
+  return spec;
+}
+
+// Broken: a run with owners would never begin, or one without them would be judged by their rules.
+TEST(ExpertTerms, AMixtureMayHaveOwnersAndOtherRunsAreFree) {
+  EXPECT_TRUE(CheckExperts(OwnedSpec(2), MixtureOf(4)).ok());
+  EXPECT_TRUE(CheckExperts(OwnedSpec(kMostOwners), MixtureOf(4)).ok());
+  v1::RunSpec named = OwnedSpec(2);
+  named.mutable_mode()->set_kind("sync");
+  named.mutable_exchange()->set_aggregation("mean");
+  named.mutable_exchange()->set_error_feedback(true);
+  named.mutable_exchange()->set_slow_codec("int4");
+  EXPECT_TRUE(CheckExperts(named, MixtureOf(4)).ok());
+  v1::RunSpec none = OwnedSpec(2);
+  none.clear_experts();
+  none.mutable_mode()->set_kind("streaming");
+  EXPECT_TRUE(CheckExperts(none, v1::Manifest()).ok());
+}
+
+// Broken: a run would begin whose peers do not know what they own, or whose sums mix values of
+// different experts.
+TEST(ExpertTerms, WhatNeedsWholeUpdatesIsRefused) {
+  std::vector<std::pair<std::string, v1::RunSpec>> cases;
+  const auto odd = [&](const std::string& what) {
+    cases.emplace_back(what, OwnedSpec(2));
+    return &cases.back().second;
+  };
+  for (const char* kind : {"streaming", "eager", "delayed", "async"}) {
+    odd(absl::StrCat("[mode] kind '", kind, "'"))->mutable_mode()->set_kind(kind);
+  }
+  odd("[privacy] masked")->mutable_privacy()->set_masked(true);
+  odd("[privacy] clip")->mutable_privacy()->set_clip_bits(0x3f800000);
+  odd("[inner] control_variates")->mutable_inner()->set_control_variates(true);
+  odd("[exchange] aggregation 'median'")->mutable_exchange()->set_aggregation("median");
+  odd("[outer] rule 'delayed_nesterov'")->mutable_outer()->set_rule("delayed_nesterov");
+  odd("[model] kind 'external'")->mutable_model()->set_kind("external");
+  odd("[model] kind 'torchscript'")->mutable_model()->set_kind("torchscript");
+  for (auto& [what, spec] : cases) {
+    const std::string refused(CheckExperts(spec, MixtureOf(4)).message());
+    EXPECT_THAT(refused, StartsWith(what));
+    EXPECT_THAT(refused, HasSubstr("cannot be combined with [experts] owners = 2"));
+    spec.clear_experts();
+    EXPECT_TRUE(CheckExperts(spec, MixtureOf(4)).ok()) << what;
+  }
+}
+
+// Broken: a run would begin in which nobody owns anything, or whose record says two things.
+TEST(ExpertTerms, AModelWithoutTheExpertsIsRefused) {
+  const auto refusal = [](const v1::RunSpec& spec, uint32_t experts) {
+    return std::string(CheckExperts(spec, MixtureOf(experts)).message());
+  };
+  EXPECT_THAT(refusal(OwnedSpec(2), 0), HasSubstr("matches no tensor of the model"));
+  EXPECT_THAT(refusal(OwnedSpec(2), 1), HasSubstr("the model has 1 experts"));
+  EXPECT_THAT(refusal(OwnedSpec(kMostOwners + 1), 4), HasSubstr("owners must be at most 1024"));
+  EXPECT_THAT(refusal(OwnedSpec(0), 4), HasSubstr("tensors has no meaning with owners = 0"));
+}
+
+}  // namespace
+}  // namespace atolld
