@@ -12,6 +12,7 @@
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "membership/history/expert_terms.h"
 #include "membership/history/run_codecs.h"
 
 namespace atolld {
@@ -323,7 +324,7 @@ uint64_t MostEntryElements(const v1::RunSpec& spec, const v1::Manifest& manifest
 }
 
 absl::Status CheckFragments(const v1::RunSpec& spec, const v1::Manifest& manifest) {
-  if (HasExperts(spec)) return DivideIntoExperts(spec.experts(), manifest).status();
+  if (HasExperts(spec)) return CheckExperts(spec, manifest);
   const uint32_t fragments = FragmentsOf(spec);
   if (fragments == 1) return absl::OkStatus();
   RETURN_IF_ERROR(DivideIntoFragments(manifest, fragments).status());
