@@ -62,7 +62,10 @@ class Learner {
   virtual absl::Status Initialise(absl::Span<float> parameters) = 0;
 
   // Prepares the training that is asked for, which replaces any earlier one. Returns how many steps
-  // it has, which may differ from train.steps().
+  // it has, which may differ from train.steps(). The session has checked that train.frozen() are
+  // whole tensors of the manifest, and keeps parameters() at the base there; a learner that writes
+  // its update itself makes it 0 there. The learner must not move frozen values, and should hold
+  // neither gradient nor optimiser's state of them.
   virtual absl::StatusOr<uint32_t> Begin(const v1::TrainSteps& train, const Slots& slots) = 0;
 
   // The worker's own parameters, which the session sets at the start of a training and moves later.

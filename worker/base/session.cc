@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "worker/base/trained_tensors.h"
 
 namespace atolld {
 namespace {
@@ -102,20 +104,21 @@ absl::StatusOr<Session::Next> Session::Handle(const Event& event) {
 
 absl::Status Session::Configure(const v1::Configure& configure) {
   training_ = has_own_ = false;
+  train_ = v1::TrainSteps();
   merges_ = MergePoint();
   slots_ = nullptr;
   v1::WorkerMessage message;
   ASSIGN_OR_RETURN(*message.mutable_configured(), learner_.Configure(configure));
-  elements_ = message.configured().manifest().elements();
+  manifest_ = message.configured().manifest();
   outbox_.Send(message);
   return absl::OkStatus();
 }
 
 absl::Status Session::Map(const v1::MapMemory& map) {
-  if (elements_ == 0) {
+  if (manifest_.elements() == 0) {
     return absl::FailedPreconditionError("MapMemory came before Configure");
   }
-  ASSIGN_OR_RETURN(slots_, Slots::Map(map, elements_));
+  ASSIGN_OR_RETURN(slots_, Slots::Map(map, manifest_.elements()));
   return absl::OkStatus();
 }
 
@@ -137,12 +140,12 @@ absl::Status Session::WriteInitialState() {
 absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   RETURN_IF_ERROR(RequireMemory("TrainSteps"));
   ASSIGN_OR_RETURN(const absl::Span<const float> from, FromOf(train));
+  RETURN_IF_ERROR(TrainedTensors::Without(train, manifest_).status());
   // Any training that went on is given up: this one supersedes it.
   if (std::exchange(training_, false)) RETURN_IF_ERROR(learner_.CatchUp(*slots_));
   ASSIGN_OR_RETURN(steps_, learner_.Begin(train, *slots_));
-  RETURN_IF_ERROR(StartFrom(from));
+  RETURN_IF_ERROR(StartFrom(from, train));
   merges_.Begin(train, from.empty());
-  train_ = train;
   training_ = true;
   done_ = StepsDone();
   evaluating_ = waited_ = absl::ZeroDuration();
@@ -169,13 +172,35 @@ absl::StatusOr<absl::Span<const float>> Session::FromOf(const v1::TrainSteps& tr
       "TrainSteps.start is 'guess', and MapMemory named no slot for it");
 }
 
-absl::Status Session::StartFrom(absl::Span<const float> from) {
+// Makes `train` the training under way, and sets base and parameters to those from which it starts.
+absl::Status Session::StartFrom(absl::Span<const float> from, const v1::TrainSteps& train) {
+  const bool some_frozen = !train.frozen().empty() || !train_.frozen().empty();
+  train_ = train;
   const absl::Span<float> own = learner_.parameters();
-  if (from.empty() || own.empty()) return absl::OkStatus();
-  base_.assign(from.begin(), from.end());
-  std::copy(base_.begin(), base_.end(), own.begin());
-  has_own_ = true;
+  if (own.empty() || (from.empty() && !some_frozen)) return absl::OkStatus();
+  const absl::Span<const float> theta = slots_->theta();
+  if (!from.empty()) {
+    base_.assign(from.begin(), from.end());
+    std::copy(base_.begin(), base_.end(), own.begin());
+    has_own_ = true;
+  }
+  if (from.data() != theta.data()) {  // frozen tensors are theta's wherever the others start from
+    for (const v1::ValueRange& range : train_.frozen()) {
+      absl::c_copy(theta.subspan(range.first(), range.count()),
+                   base_.begin() + static_cast<std::ptrdiff_t>(range.first()));
+    }
+    KeepFrozen();
+  }
   return learner_.Moved(base_);
+}
+
+// Sets frozen parameters to the base, so that the update is 0 there.
+void Session::KeepFrozen() {
+  const absl::Span<float> own = learner_.parameters();
+  for (const v1::ValueRange& range : train_.frozen()) {
+    absl::c_copy(absl::MakeConstSpan(base_).subspan(range.first(), range.count()),
+                 own.subspan(range.first()).begin());
+  }
 }
 
 absl::Status Session::TrainOn() {
@@ -208,6 +233,7 @@ absl::Status Session::Settle() {
     RETURN_IF_ERROR(learner_.CatchUp(*slots_));
     RETURN_IF_ERROR(
         MergeInto(merge, slots_->theta(), absl::MakeSpan(base_), learner_.parameters()));
+    KeepFrozen();
     RETURN_IF_ERROR(learner_.Moved(base_));
   }
   return training_ && done_.steps >= steps_ && !Waits() ? FinishTraining() : absl::OkStatus();
@@ -251,6 +277,7 @@ absl::Status Session::ApplyRebase(const v1::Rebase& rebase) {
   } else {
     RebaseOnto(slots_->theta(), absl::MakeSpan(base_), learner_.parameters());
   }
+  KeepFrozen();
   return learner_.Moved(base_);
 }
 

@@ -44,7 +44,8 @@ class Session {
   absl::Status Map(const v1::MapMemory& map);
   absl::Status BeginTraining(const v1::TrainSteps& train);
   absl::StatusOr<absl::Span<const float>> FromOf(const v1::TrainSteps& train) const;
-  absl::Status StartFrom(absl::Span<const float> from);
+  absl::Status StartFrom(absl::Span<const float> from, const v1::TrainSteps& train);
+  void KeepFrozen();
   absl::Status TrainOn();
   absl::Status TakeMerge(const v1::Merge& merge);
   absl::Status Settle();
@@ -63,10 +64,11 @@ class Session {
   Learner& learner_;
   const WorkerEnv env_;
 
-  uint64_t elements_ = 0;  // The number of parameters; 0 before Configure.
+  v1::Manifest manifest_;  // Has no elements before Configure.
   std::unique_ptr<Slots> slots_;
   std::vector<float> base_;  // The theta, or the daemon's guess of it, that the worker took last.
-  // True if the learner's parameters are the result of a training that started at base_.
+  // True if the learner's parameters are the result of a training that started at base_. In frozen
+  // tensors (TrainSteps.frozen) both have the same values.
   bool has_own_ = false;
   MergePoint merges_;
 

@@ -9,11 +9,9 @@
 namespace atolld {
 namespace {
 
-at::Tensor View(const v1::Tensor& tensor, const at::Tensor& flat) {
+at::Tensor View(const v1::Tensor& tensor, const at::Tensor& flat, uint64_t first) {
   const std::vector<int64_t> shape(tensor.shape().begin(), tensor.shape().end());
-  return flat
-      .narrow(0, static_cast<int64_t>(tensor.offset()),
-              static_cast<int64_t>(TensorElements(tensor)))
+  return flat.narrow(0, static_cast<int64_t>(first), static_cast<int64_t>(TensorElements(tensor)))
       .view(shape);
 }
 
@@ -26,16 +24,27 @@ at::Tensor Model::Run(const std::function<at::Tensor(const at::Tensor&)>& block,
 
 ModelParameters Model::Bind(const at::Tensor& flat) const {
   ModelParameters bound;
-  for (const v1::Tensor& tensor : manifest_.tensors()) bound.push_back(View(tensor, flat));
+  for (const v1::Tensor& tensor : manifest_.tensors()) {
+    bound.push_back(View(tensor, flat, tensor.offset()));
+  }
   return bound;
 }
 
 ModelParameters Model::BindTrainable(const at::Tensor& flat, const at::Tensor& gradient) const {
+  return BindTrainable(flat, gradient, TrainedTensors(manifest_));
+}
+
+ModelParameters Model::BindTrainable(const at::Tensor& flat, const at::Tensor& gradient,
+                                     const TrainedTensors& trained) const {
   ModelParameters bound;
-  for (const v1::Tensor& tensor : manifest_.tensors()) {
-    at::Tensor leaf = View(tensor, flat).detach();
-    leaf.requires_grad_(true);
-    leaf.mutable_grad() = View(tensor, gradient);
+  for (int i = 0; i < manifest_.tensors_size(); ++i) {
+    const v1::Tensor& tensor = manifest_.tensors(i);
+    const auto number = static_cast<size_t>(i);
+    at::Tensor leaf = View(tensor, flat, tensor.offset()).detach();
+    if (trained.trains(number)) {
+      leaf.requires_grad_(true);
+      leaf.mutable_grad() = View(tensor, gradient, trained.place(number));
+    }
     bound.push_back(std::move(leaf));
   }
   return bound;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "atoll/v1/run.pb.h"
+#include "worker/base/trained_tensors.h"
 #include "worker/model/layers.h"
 
 namespace atolld {
@@ -36,6 +37,11 @@ class Model {
   // `gradient`, a flat tensor of the same size. Backward passes add to it; the caller must set it
   // to zero.
   ModelParameters BindTrainable(const at::Tensor& flat, const at::Tensor& gradient) const;
+
+  // Does the same where only these tensors are trained. `gradient` has their values alone; no
+  // gradient is computed for the other views.
+  ModelParameters BindTrainable(const at::Tensor& flat, const at::Tensor& gradient,
+                                const TrainedTensors& trained) const;
 
   // Returns the same model for parameters on `device`. The base model of adapters, which the model
   // holds itself, is copied to that device, or is shared with this model if it is already there.

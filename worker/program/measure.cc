@@ -94,6 +94,7 @@ absl::Status RunMeasure(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const double seconds, flags.Number("seconds", 5.0));
   if (from != "-") return absl::InvalidArgumentError("--spec must be -, for standard input");
   ASSIGN_OR_RETURN(v1::RunSpec spec, SpecFromInput());
+  spec.clear_experts();  // a step trains all of them
   // The random bytes are tokens of a tokenizer of 256; a few rows more cost next to nothing.
   spec.mutable_model()->set_vocabulary(std::max(spec.model().vocabulary(), kBytes));
   const int used = SetMathThreads(static_cast<int>(threads));

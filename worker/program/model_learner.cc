@@ -119,7 +119,13 @@ absl::Status ModelLearner::Initialise(absl::Span<float> parameters) {
 }
 
 absl::StatusOr<uint32_t> ModelLearner::Begin(const v1::TrainSteps& train, const Slots& slots) {
+  if (!train.frozen().empty() && spec_.inner().control_variates()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "version ", train.version(), ": TrainSteps.frozen is set in a run with control variates ",
+        "(inner.control_variates), which follow the training of every tensor"));
+  }
   RETURN_IF_ERROR(TakeUpParty(train));
+  RETURN_IF_ERROR(trainer_->Freeze(train));
   RETURN_IF_ERROR(TakeUpControl(train.taken(), slots));
   train_ = train;
   done_ = StepsDone();

@@ -43,7 +43,7 @@ std::string PartyKeeper::PathOf(uint32_t number) const {
 
 PartyParts PartyKeeper::Parts() {
   const InnerOptimizer::State optimizer = trainer_.optimizer().state();
-  PartyParts parts{optimizer.steps, &position_, &pending_, {}};
+  PartyParts parts{optimizer.steps, &position_, &pending_, {}, optimizer.began};
   parts.values = {trainer_.personal(), absl::MakeSpan(control_), absl::MakeSpan(next_control_)};
   parts.values.insert(parts.values.end(), optimizer.buffers.begin(), optimizer.buffers.end());
   return parts;
@@ -55,7 +55,19 @@ void PartyKeeper::Reset() {
   position_ = 0;
   pending_ = 0;
   for (const absl::Span<float> values : parts.values) std::fill(values.begin(), values.end(), 0.0f);
+  for (uint64_t& began : parts.began) {
+    if (began != InnerOptimizer::kFrozen) began = 0;
+  }
   std::copy(first_personal_.begin(), first_personal_.end(), trainer_.personal().begin());
+}
+
+// Makes the optimiser have state of the tensors of which a file has some.
+absl::Status PartyKeeper::ShapeAs(const std::vector<uint64_t>& began) {
+  std::vector<bool> trained(trainer_.optimizer().state().began.size(), true);
+  if (trained.empty()) return absl::OkStatus();
+  if (!began.empty() && began.size() != trained.size()) return absl::OkStatus();  // not usable
+  for (size_t i = 0; i < began.size(); ++i) trained[i] = began[i] != InnerOptimizer::kFrozen;
+  return trainer_.ShapeState(trained);
 }
 
 absl::Status PartyKeeper::Open() { return Load(0, std::numeric_limits<uint64_t>::max()); }
@@ -78,6 +90,8 @@ absl::Status PartyKeeper::Load(uint32_t number, uint64_t version) {
   Reset();
   if (state_path_.empty()) return trainer_.PushState();
   for (const std::string& path : FilesFor(version)) {
+    const absl::StatusOr<std::vector<uint64_t>> began = ReadBegan(path, spec_.run_id());
+    if (began.ok()) RETURN_IF_ERROR(ShapeAs(*began));
     const absl::StatusOr<PartyMark> mark = LoadParty(path, spec_.run_id(), Parts());
     if (mark.ok()) {
       present_->mark = *mark;

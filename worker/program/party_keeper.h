@@ -11,7 +11,10 @@
 // previous state is kept on disk with it. If writing takes long, the optimiser's state is not
 // written after every training; a repeated training then continues from the state on disk, and the
 // worker logs that. A control variate c_i changes only when the update that was trained with it was
-// taken into an entry; until then the next control variate waits, also on disk. Used by one thread.
+// taken into an entry; until then the next control variate waits, also on disk.
+//
+// TakeUp gives the optimiser state of the tensors that the party's last training trained. The
+// caller then says which ones are trained now (Trainer::Freeze). Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -95,6 +98,7 @@ class PartyKeeper {
 
   PartyParts Parts();
   void Reset();
+  absl::Status ShapeAs(const std::vector<uint64_t>& began);
   absl::Status Load(uint32_t number, uint64_t version);
   std::vector<std::string> FilesFor(uint64_t version);
   void TellFile(uint64_t version);

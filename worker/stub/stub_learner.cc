@@ -115,6 +115,35 @@ constexpr uint64_t kOwnTokens = 64;
 
 constexpr uint64_t kMostParameters = uint64_t{1} << 34;  // run.proto
 
+constexpr uint64_t kStubExperts = 4;
+
+void AddTensor(std::string name, uint64_t elements, v1::Manifest* manifest) {
+  v1::Tensor& tensor = *manifest->add_tensors();
+  tensor.set_name(std::move(name));
+  tensor.add_shape(elements);
+  tensor.set_offset(manifest->elements());
+  manifest->set_elements(manifest->elements() + elements);
+}
+
+absl::StatusOr<v1::Manifest> StubManifest(const v1::RunSpec& spec) {
+  const uint64_t elements = spec.model().parameters();
+  v1::Manifest manifest;
+  if (spec.experts().tensors().empty()) {
+    AddTensor("stub", elements, &manifest);
+    return manifest;
+  }
+  const uint64_t expert = elements / 2 / kStubExperts;
+  if (expert == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.parameters is ", elements, "; with experts it must be at least ", 2 * kStubExperts));
+  }
+  AddTensor("stub", elements - kStubExperts * expert, &manifest);
+  for (uint64_t i = 0; i < kStubExperts; ++i) {
+    AddTensor(absl::StrCat("experts.", i), expert, &manifest);
+  }
+  return manifest;
+}
+
 // Returns the mean squared distance of the first values from a target shifted by `shift` from the
 // common one.
 double LossAt(absl::Span<const float> first, float shift) {
@@ -149,10 +178,7 @@ absl::StatusOr<v1::WorkerConfigured> StubLearner::Configure(const v1::Configure&
   if (spec_.mode().kind() == "streaming") own_.resize(elements);
   step_ = slower_ * absl::Microseconds(static_cast<int64_t>(spec_.inner().step_microseconds()));
   v1::WorkerConfigured configured;
-  v1::Tensor& tensor = *configured.mutable_manifest()->add_tensors();
-  tensor.set_name("stub");
-  tensor.add_shape(elements);
-  configured.mutable_manifest()->set_elements(elements);
+  ASSIGN_OR_RETURN(*configured.mutable_manifest(), StubManifest(spec_));
   if (spec_.data().private_()) {
     RETURN_IF_ERROR(ConfigureParties(configure, &configured));
   } else {
@@ -217,6 +243,7 @@ absl::StatusOr<uint32_t> StubLearner::Begin(const v1::TrainSteps& train, const S
         "version ", train.version(), ": TrainSteps asks for parameters of the ",
         "worker's own, and the run's mode is '", spec_.mode().kind(), "', not 'streaming'"));
   }
+  frozen_.assign(train.frozen().begin(), train.frozen().end());
   steps_ = train.steps();
   done_ = learnt_ = 0;
   number_ = NumberOf(train.party());
@@ -242,8 +269,13 @@ absl::Status StubLearner::Start(absl::Span<const float> from, const Slots& slots
 // Fills in the update that the samples of the training give from there.
 void StubLearner::FillUpdate(absl::Span<const float> from, absl::Span<float> update) const {
   FillStubUpdate(from, data_, update);
-  if (shift_ == 0) return;
-  for (float& value : update) value -= kStubRate * shift_;
+  if (shift_ != 0) {
+    for (float& value : update) value -= kStubRate * shift_;
+  }
+  for (const v1::ValueRange& range : frozen_) {
+    const absl::Span<float> values = update.subspan(range.first(), range.count());
+    std::fill(values.begin(), values.end(), 0.0f);
+  }
 }
 
 // The steps pass by themselves, but never beyond the point of a merge, which comes first however

@@ -51,6 +51,10 @@ uint64_t StubPartySamples(uint32_t party);
 
 // A learner whose steps only take time.
 //
+// The parameters are one tensor, "stub". If peers own experts in the run (RunSpec.experts), "stub"
+// is about half of them, and the rest is divided equally among "experts.0" to "experts.3". The
+// update of frozen tensors is 0.
+//
 // The update is computed when a training starts, from theta or the guess, and is written directly
 // to the update slot. No copy of it is needed, because the slot belongs to the worker from
 // TrainSteps to Boundary. A rebase does not change the update, because the stub has no parameters
@@ -64,8 +68,8 @@ class StubLearner final : public Learner {
   StubLearner(WorkerEnv env, double slower, float shift);
 
   std::string software() const override;
-  // Fails with INVALID_ARGUMENT if the model's kind is not "stub", its size is not 1 to 2^34, or
-  // there are fewer parties than Configure asks for.
+  // Fails with INVALID_ARGUMENT if the model's kind is not "stub", its size is not 1 to 2^34 (at
+  // least 8 with experts), or there are fewer parties than Configure asks for.
   absl::StatusOr<v1::WorkerConfigured> Configure(const v1::Configure& configure) override;
   absl::Status Initialise(absl::Span<float> parameters) override;
   // Fails with INVALID_ARGUMENT if the party is not one of this worker's, or if the training needs
@@ -98,6 +102,7 @@ class StubLearner final : public Learner {
   std::vector<float> own_;                  // Empty if the run's mode is not "streaming".
 
   // The training under way.
+  std::vector<v1::ValueRange> frozen_;
   uint32_t number_ = 0;  // The number of its party.
   uint32_t steps_ = 0;   // The number of steps of this round.
   uint32_t done_ = 0;    // The number of steps that have passed.

@@ -17,6 +17,7 @@
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
 #include "worker/base/schedule.h"
+#include "worker/base/trained_tensors.h"
 #include "worker/model/torch_edge.h"
 #include "worker/training/gradient_terms.h"
 
@@ -84,8 +85,30 @@ class TorchScriptTrainer final : public Trainer {
     auto inputs = MatchArguments(corpus_->arrays());
     RETURN_IF_ERROR(Annotate(inputs.status(), absl::StrCat("model: ", path)));
     inputs_ = *std::move(inputs);
-    ASSIGN_OR_RETURN(optimizer_, InnerOptimizer::Make(ForOptimizer(spec_.inner()), manifest_));
-    return Annotate(TryForward(), absl::StrCat("model: ", path));
+    // If peers own experts, the first steps say what is trained (Trainer::Make).
+    const bool all = spec_.experts().tensors().empty();
+    trained_ = TrainedTensors(manifest_, std::vector<bool>(leaves_.size(), all));
+    ASSIGN_OR_RETURN(optimizer_,
+                     InnerOptimizer::Make(ForOptimizer(spec_.inner()), manifest_, "cpu", trained_));
+    RETURN_IF_ERROR(Annotate(TryForward(), absl::StrCat("model: ", path)));
+    return CatchTorch("allocating the gradient", [&] { AllocateGradient(); });
+  }
+
+  absl::Status Freeze(const v1::TrainSteps& train) override {
+    ASSIGN_OR_RETURN(const TrainedTensors trained, TrainedTensors::Without(train, manifest_));
+    return CatchTorch("allocating gradient and optimiser", [&] {
+      const bool same = trained == trained_;
+      if (!same) gradient_ = at::Tensor();
+      optimizer_->Train(trained);
+      if (same) return;
+      terms_->Train(trained);
+      trained_ = trained;
+      AllocateGradient();
+    });
+  }
+  absl::Status ShapeState(const std::vector<bool>& trained) override {
+    return CatchTorch("allocating the optimiser's state",
+                      [&] { optimizer_->Train(TrainedTensors(manifest_, trained)); });
   }
 
   const v1::Manifest& manifest() const override { return shared_; }
@@ -105,7 +128,7 @@ class TorchScriptTrainer final : public Trainer {
   }
   GradientTerms& terms() override { return *terms_; }
   absl::Span<const float> gradient() const override {
-    return absl::MakeConstSpan(gradient_.data_ptr<float>(), manifest_.elements());
+    return absl::MakeConstSpan(gradient_.data_ptr<float>(), trained_.elements());
   }
   InnerOptimizer& optimizer() override { return *optimizer_; }
   // All of it lies in this process's memory.
@@ -136,7 +159,7 @@ class TorchScriptTrainer final : public Trainer {
       gradient_.zero_();
       module_.train();
       const at::Tensor mean = Loss(inputs_, rows);
-      mean.backward();
+      if (mean.requires_grad()) mean.backward();  // else it depends on frozen tensors alone
       TakeGradients();
       loss = mean.item<double>();
     });
@@ -217,7 +240,7 @@ class TorchScriptTrainer final : public Trainer {
                     absl::StrCat("evaluation of rows ", first, "-", first + count - 1));
   }
 
-  // The trainable parameters become views of one flat vector, and so do their gradients.
+  // The trainable parameters become views of one flat vector.
   absl::Status TakeParameters() {
     std::map<const void*, std::string> seen;  // a tensor under two names is trained once
     TensorAliases aliases;
@@ -238,19 +261,18 @@ class TorchScriptTrainer final : public Trainer {
       for (const int64_t size : value.sizes()) tensor.add_shape(static_cast<uint64_t>(size));
       tensor.set_offset(offset);
       offset += static_cast<uint64_t>(value.numel());
-      trained_.push_back(value);
+      leaves_.push_back(value);
     }
     if (offset == 0) return absl::InvalidArgumentError("has no parameter that needs a gradient");
     manifest_.set_elements(offset);
     const std::vector<std::string> patterns = PersonalPatterns(spec_.model());
     RETURN_IF_ERROR(PlacePersonal(patterns, aliases, &manifest_));
     shared_ = SharedPart(manifest_, patterns);
-    return CatchTorch("allocating parameters and gradient", [&] {
+    return CatchTorch("allocating parameters", [&] {
       const at::NoGradGuard no_grad;
       flat_ = at::empty({static_cast<int64_t>(manifest_.elements())});
-      for (size_t i = 0; i < trained_.size(); ++i) View(i, flat_).copy_(trained_[i]);
+      for (size_t i = 0; i < leaves_.size(); ++i) View(i, flat_).copy_(leaves_[i]);
       initial_ = flat_.clone();
-      gradient_ = at::zeros_like(flat_);
       terms_ = std::make_unique<GradientTerms>(spec_.inner(), shared_.elements(), flat_.device());
       BindTo(flat_);
       for (const auto& buffer : module_.named_buffers(/*recurse=*/true)) {
@@ -259,23 +281,30 @@ class TorchScriptTrainer final : public Trainer {
     });
   }
 
+  // The gradients of the trained tensors lie in one vector. The others get none.
+  void AllocateGradient() {
+    gradient_ = at::zeros({static_cast<int64_t>(trained_.elements())});
+    for (size_t i = 0; i < leaves_.size(); ++i) leaves_[i].set_requires_grad(trained_.trains(i));
+  }
+
   at::Tensor View(size_t index, const at::Tensor& flat) const {
-    return flat
-        .narrow(0, static_cast<int64_t>(manifest_.tensors(static_cast<int>(index)).offset()),
-                trained_[index].numel())
-        .view(trained_[index].sizes());
+    return Part(index, flat, manifest_.tensors(static_cast<int>(index)).offset());
+  }
+  at::Tensor Part(size_t index, const at::Tensor& flat, uint64_t first) const {
+    return flat.narrow(0, static_cast<int64_t>(first), leaves_[index].numel())
+        .view(leaves_[index].sizes());
   }
 
   void BindTo(const at::Tensor& flat) {
-    for (size_t i = 0; i < trained_.size(); ++i) trained_[i].set_data(View(i, flat));
+    for (size_t i = 0; i < leaves_.size(); ++i) leaves_[i].set_data(View(i, flat));
   }
 
   // A parameter that the loss does not depend on has none: zero.
   void TakeGradients() {
     const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < trained_.size(); ++i) {
-      at::Tensor& grad = trained_[i].mutable_grad();
-      if (grad.defined()) View(i, gradient_).copy_(grad);
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      at::Tensor& grad = leaves_[i].mutable_grad();
+      if (grad.defined()) Part(i, gradient_, trained_.place(i)).copy_(grad);
       grad = at::Tensor();
     }
   }
@@ -350,8 +379,9 @@ class TorchScriptTrainer final : public Trainer {
   v1::Manifest shared_;
   std::unique_ptr<InnerOptimizer> optimizer_;
   std::unique_ptr<GradientTerms> terms_;
-  std::vector<at::Tensor> trained_;  // the module's own, in the manifest's order
-  std::vector<at::Tensor> inputs_;   // of forward: all rows
+  TrainedTensors trained_;
+  std::vector<at::Tensor> leaves_;  // the module's own, in the manifest's order
+  std::vector<at::Tensor> inputs_;  // of forward: all rows
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the module's own, as in the file
   at::Tensor flat_, initial_, gradient_;
 };

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "worker/training/inner_optimizer.h"
@@ -14,6 +15,11 @@ namespace {
 at::Tensor ViewOf(absl::Span<const float> values) {
   return at::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
                        at::kFloat);
+}
+
+// The piece's values in a vector of the trained values.
+at::Tensor Place(const at::Tensor& trained, const TrainedTensors::Piece& piece) {
+  return trained.narrow(0, static_cast<int64_t>(piece.place), static_cast<int64_t>(piece.count));
 }
 
 }  // namespace
@@ -36,8 +42,18 @@ GradientTerms::GradientTerms(const v1::InnerSpec& inner, uint64_t shared, const 
     : mu_(inner.proximal()),
       clip_(inner.gradient_clip()),
       controlled_(inner.control_variates()),
-      shared_(static_cast<int64_t>(shared)) {
-  const auto zeros = [&] { return at::zeros({shared_}, at::device(device).dtype(at::kFloat)); };
+      shared_(shared),
+      device_(device) {
+  Allocate({{0, 0, shared_}});
+}
+
+void GradientTerms::Train(const TrainedTensors& trained) { Allocate(trained.Pieces(shared_)); }
+
+void GradientTerms::Allocate(std::vector<TrainedTensors::Piece> pieces) {
+  pieces_ = std::move(pieces);
+  int64_t values = 0;
+  for (const TrainedTensors::Piece& piece : pieces_) values += static_cast<int64_t>(piece.count);
+  const auto zeros = [&] { return at::zeros({values}, at::device(device_).dtype(at::kFloat)); };
   if (mu_ > 0) base_ = zeros();
   if (mu_ > 0) away_ = zeros();
   if (controlled_) control_ = zeros();
@@ -45,7 +61,10 @@ GradientTerms::GradientTerms(const v1::InnerSpec& inner, uint64_t shared, const 
 
 void GradientTerms::SetBase(absl::Span<const float> base) {
   const at::NoGradGuard no_grad;
-  if (base_.defined()) base_.copy_(ViewOf(base));
+  if (!base_.defined()) return;
+  for (const TrainedTensors::Piece& piece : pieces_) {
+    Place(base_, piece).copy_(ViewOf(base.subspan(piece.first, piece.count)));
+  }
 }
 
 void GradientTerms::SetControl(absl::Span<const float> common, absl::Span<const float> own) {
@@ -55,17 +74,24 @@ void GradientTerms::SetControl(absl::Span<const float> common, absl::Span<const 
     control_.zero_();
     return;
   }
-  control_.copy_(ViewOf(common));
-  control_.sub_(ViewOf(own).to(control_.device()));
+  for (const TrainedTensors::Piece& piece : pieces_) {
+    const at::Tensor control = Place(control_, piece);
+    control.copy_(ViewOf(common.subspan(piece.first, piece.count)));
+    control.sub_(ViewOf(own.subspan(piece.first, piece.count)).to(device_));
+  }
 }
 
 void GradientTerms::Add(const at::Tensor& parameters, const at::Tensor& gradient) const {
   const at::NoGradGuard no_grad;
-  const at::Tensor shared = gradient.narrow(0, 0, shared_);
   if (base_.defined()) {
-    at::Tensor away = away_;
-    at::sub_out(away, parameters.narrow(0, 0, shared_), base_);
-    shared.add_(away, mu_);
+    for (const TrainedTensors::Piece& piece : pieces_) {
+      at::Tensor away = Place(away_, piece);
+      at::sub_out(away,
+                  parameters.narrow(0, static_cast<int64_t>(piece.first),
+                                    static_cast<int64_t>(piece.count)),
+                  Place(base_, piece));
+      Place(gradient, piece).add_(away, mu_);
+    }
   }
   if (!control_.defined()) return;
   if (clip_ > 0) {
@@ -74,7 +100,7 @@ void GradientTerms::Add(const at::Tensor& parameters, const at::Tensor& gradient
     const float factor = ClipFactor(norm, clip_);
     if (factor < 1) gradient.mul_(factor);
   }
-  shared.add_(control_);
+  gradient.narrow(0, 0, control_.numel()).add_(control_);
 }
 
 v1::InnerSpec ForOptimizer(const v1::InnerSpec& inner) {

@@ -10,16 +10,19 @@
 //
 // which is the mean of the g of the round. If the rate eta is constant over K steps, the
 // denominator is K eta. The terms apply only to the values that peers exchange, which come first in
-// the flat vector, and not to personal tensors. Used by one thread.
+// the flat vector, and not to personal tensors, nor to tensors that are not trained. Used by one
+// thread.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "worker/base/trained_tensors.h"
 
 namespace atolld {
 
@@ -29,8 +32,13 @@ class GradientTerms {
   // are combined with an optimiser other than sgd.
   static absl::Status Check(const v1::InnerSpec& inner);
 
-  // `shared` is the number of values that peers exchange. May throw libtorch's exceptions.
+  // `shared` is the number of values that peers exchange. All of them are trained. May throw
+  // libtorch's exceptions.
   GradientTerms(const v1::InnerSpec& inner, uint64_t shared, const at::Device& device);
+
+  // Sets the tensors that are trained from now on. SetBase and SetControl must follow. May throw
+  // libtorch's exceptions.
+  void Train(const TrainedTensors& trained);
 
   // Sets `base`, the parameters at the start of the round. Call it again after every rebase. Has no
   // effect without FedProx.
@@ -39,16 +47,21 @@ class GradientTerms {
   // Sets c - c_i. Empty spans stand for zeros. Has no effect without control variates.
   void SetControl(absl::Span<const float> common, absl::Span<const float> own);
 
-  // Adds the terms to `gradient` in place. Both tensors are flat, on the device, and cover the
-  // whole vector.
+  // Adds the terms to `gradient` in place. Both tensors are flat and on the device. `parameters`
+  // covers the whole vector, `gradient` the trained tensors.
   void Add(const at::Tensor& parameters, const at::Tensor& gradient) const;
 
  private:
+  void Allocate(std::vector<TrainedTensors::Piece> pieces);
+
   const double mu_, clip_;
   const bool controlled_;
-  const int64_t shared_;
-  at::Tensor base_, control_;  // Both are on the device.
-  at::Tensor away_;            // Memory for parameters - base.
+  const uint64_t shared_;
+  const at::Device device_;
+  // The exchanged values that are trained. The tensors below are on the device and have these.
+  std::vector<TrainedTensors::Piece> pieces_;
+  at::Tensor base_, control_;
+  at::Tensor away_;  // Memory for parameters - base.
 };
 
 // Returns the spec for the optimiser. If the run has control variates, the optimiser's clipping is

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -28,9 +29,15 @@ constexpr double kAdamWLength = 0.2;  // root mean square of a usual step of Ada
 
 constexpr double kClipEpsilon = 1e-6;  // torch.nn.utils.clip_grad_norm_'s
 
+size_t Tensors(const v1::Manifest& manifest) {
+  return static_cast<size_t>(manifest.tensors_size());
+}
+
 class Sgd final : public InnerOptimizer {
  public:
-  explicit Sgd(double clip) : clip_(clip) {}
+  Sgd(double clip, TrainedTensors trained) : clip_(clip), trained_(std::move(trained)) {}
+
+  void Train(const TrainedTensors& trained) override { trained_ = trained; }
 
   double Step(double learning_rate, const at::Tensor& parameters,
               const at::Tensor& gradient) override {
@@ -39,38 +46,50 @@ class Sgd final : public InnerOptimizer {
     if (!std::isfinite(norm)) return norm;
     const float rate = static_cast<float>(learning_rate) * ClipFactor(norm, clip_);
     ++steps_;
-    if (!parameters.is_cpu()) {
-      parameters.sub_(gradient, rate);
-      return norm;
+    for (const TrainedTensors::Piece& piece : trained_.pieces()) {
+      const auto count = static_cast<int64_t>(piece.count);
+      const at::Tensor to = parameters.narrow(0, static_cast<int64_t>(piece.first), count);
+      const at::Tensor from = gradient.narrow(0, static_cast<int64_t>(piece.place), count);
+      if (!parameters.is_cpu()) {
+        to.sub_(from, rate);
+        continue;
+      }
+      float* const p = to.data_ptr<float>();
+      const float* const g = from.data_ptr<float>();
+      for (int64_t i = 0; i < count; ++i) p[i] -= rate * g[i];
     }
-    float* const p = parameters.data_ptr<float>();
-    const float* const g = gradient.data_ptr<float>();
-    for (int64_t i = 0; i < parameters.numel(); ++i) p[i] -= rate * g[i];
     return norm;
   }
 
-  State state() override { return {&steps_, {}}; }
+  State state() override { return {&steps_, {}, {}}; }
 
  private:
   const double clip_;
+  TrainedTensors trained_;
   uint64_t steps_ = 0;
 };
 
-// AdamW over all tensors of a model, and the base of optimisers that step some of them differently.
+// AdamW over the tensors of a model, and the base of optimisers that step some of them differently.
 class AdamW : public InnerOptimizer {
  public:
-  AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device);
+  AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device,
+        const TrainedTensors& trained);
+
+  void Train(const TrainedTensors& trained) override;
 
   double Step(double learning_rate, const at::Tensor& parameters,
               const at::Tensor& gradient) override;
-  State state() override { return {&steps_, {first_.values(), second_.values()}}; }
+  State state() override {
+    return {&steps_, {first_.values(), second_.values()}, absl::MakeSpan(began_)};
+  }
   void FetchState() override;
   void PushState() override;
 
  protected:
-  // One tensor's part of a step: its values stand at the same place in each of the flat vectors.
+  // One trained tensor's part of a step: the views of its values in each of the flat vectors.
   struct Part {
     const v1::Tensor& tensor;
+    uint64_t steps;  // with this state, including this one
     double learning_rate;
     float clip;  // scales the gradient
     at::Tensor parameters, gradient, first, second;
@@ -80,16 +99,55 @@ class AdamW : public InnerOptimizer {
   const v1::InnerSpec inner_;
 
  private:
+  // The values of a trained tensor in a vector of the trained values.
+  at::Tensor PartOf(const at::Tensor& flat, const TrainedTensors& trained, size_t tensor) const;
+
   const v1::Manifest manifest_;
+  const at::Device device_;
+  TrainedTensors trained_;
   FlatBuffer first_, second_;  // moments
   uint64_t steps_ = 0;
+  std::vector<uint64_t> began_;  // as in State
 };
 
-AdamW::AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device)
+AdamW::AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device,
+             const TrainedTensors& trained)
     : inner_(inner),
       manifest_(manifest),
-      first_(manifest.elements(), device),
-      second_(manifest.elements(), device) {}
+      device_(device),
+      trained_(trained),
+      first_(trained.elements(), device),
+      second_(trained.elements(), device) {
+  for (size_t i = 0; i < Tensors(manifest_); ++i) began_.push_back(trained.trains(i) ? 0 : kFrozen);
+}
+
+void AdamW::Train(const TrainedTensors& trained) {
+  if (trained == trained_) return;
+  const at::NoGradGuard no_grad;
+  for (FlatBuffer* const moments : {&first_, &second_}) {  // one of them at a time has two copies
+    const FlatBuffer before = *moments;
+    *moments = FlatBuffer(trained.elements(), device_);
+    for (size_t i = 0; i < Tensors(manifest_); ++i) {
+      if (!trained.trains(i) || !trained_.trains(i)) continue;
+      PartOf(moments->there(), trained, i).copy_(PartOf(before.there(), trained_, i));
+    }
+  }
+  for (size_t i = 0; i < Tensors(manifest_); ++i) {
+    if (!trained.trains(i)) {
+      began_[i] = kFrozen;
+    } else if (!trained_.trains(i)) {
+      began_[i] = steps_;
+    }
+  }
+  trained_ = trained;
+}
+
+at::Tensor AdamW::PartOf(const at::Tensor& flat, const TrainedTensors& trained,
+                         size_t tensor) const {
+  return flat.narrow(
+      0, static_cast<int64_t>(trained.place(tensor)),
+      static_cast<int64_t>(TensorElements(manifest_.tensors(static_cast<int>(tensor)))));
+}
 
 double AdamW::Step(double learning_rate, const at::Tensor& parameters, const at::Tensor& gradient) {
   const at::NoGradGuard no_grad;
@@ -97,19 +155,20 @@ double AdamW::Step(double learning_rate, const at::Tensor& parameters, const at:
   if (!std::isfinite(norm)) return norm;
   ++steps_;
   const float clip = ClipFactor(norm, inner_.gradient_clip());
-  for (const v1::Tensor& tensor : manifest_.tensors()) {
-    const auto of = [&](const at::Tensor& flat) {
-      return flat.narrow(0, static_cast<int64_t>(tensor.offset()),
-                         static_cast<int64_t>(TensorElements(tensor)));
-    };
-    StepPart({tensor, learning_rate, clip, of(parameters), of(gradient), of(first_.there()),
-              of(second_.there())});
+  for (size_t i = 0; i < Tensors(manifest_); ++i) {
+    if (!trained_.trains(i)) continue;
+    const v1::Tensor& tensor = manifest_.tensors(static_cast<int>(i));
+    const auto of = [&](const at::Tensor& trained) { return PartOf(trained, trained_, i); };
+    StepPart({tensor, steps_ - began_[i], learning_rate, clip,
+              parameters.narrow(0, static_cast<int64_t>(tensor.offset()),
+                                static_cast<int64_t>(TensorElements(tensor))),
+              of(gradient), of(first_.there()), of(second_.there())});
   }
   return norm;
 }
 
 void AdamW::StepPart(const Part& part) {
-  const AdamWStep step(inner_, part.learning_rate, steps_, part.clip,
+  const AdamWStep step(inner_, part.learning_rate, part.steps, part.clip,
                        part.tensor.shape_size() >= 2);
   UpdateRange(step, 0, part.parameters.numel(), part.parameters, part.gradient, part.first,
               part.second);
@@ -187,12 +246,18 @@ float ClipFactor(double norm, double limit) {
 absl::StatusOr<std::unique_ptr<InnerOptimizer>> InnerOptimizer::Make(const v1::InnerSpec& inner,
                                                                      const v1::Manifest& manifest,
                                                                      const std::string& device) {
+  return Make(inner, manifest, device, TrainedTensors(manifest));
+}
+
+absl::StatusOr<std::unique_ptr<InnerOptimizer>> InnerOptimizer::Make(
+    const v1::InnerSpec& inner, const v1::Manifest& manifest, const std::string& device,
+    const TrainedTensors& trained) {
   RETURN_IF_ERROR(CheckInnerSpec(inner));
   if (inner.optimizer() == "adamw")
-    return std::make_unique<AdamW>(inner, manifest, at::Device(device));
-  if (inner.optimizer() == "sgd") return std::make_unique<Sgd>(inner.gradient_clip());
+    return std::make_unique<AdamW>(inner, manifest, at::Device(device), trained);
+  if (inner.optimizer() == "sgd") return std::make_unique<Sgd>(inner.gradient_clip(), trained);
   if (inner.optimizer() == "muon")
-    return std::make_unique<Muon>(inner, manifest, at::Device(device));
+    return std::make_unique<Muon>(inner, manifest, at::Device(device), trained);
   return absl::InvalidArgumentError(absl::StrCat("inner.optimizer \"", inner.optimizer(),
                                                  "\" is not known; known: adamw, muon, sgd"));
 }

@@ -1,6 +1,8 @@
 // The optimiser of the inner loop, over the flat parameter vector: AdamW, Muon or plain SGD.
 //
-// Its state belongs to one peer, is kept across rounds, and is never part of a replica. Used by one
+// Its state belongs to one peer, is kept across rounds, and is never part of a replica. A tensor
+// that is not trained at present has no state and takes no memory; when it is trained again, it
+// begins with fresh state, and the bias correction of its moments begins with it. Used by one
 // thread at a time; a step is spread over libtorch's threads. Step, FetchState and PushState may
 // throw libtorch's exceptions.
 #pragma once
@@ -15,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "worker/base/trained_tensors.h"
 
 namespace at {
 class Tensor;
@@ -29,25 +32,40 @@ class InnerOptimizer {
   // Makes the optimiser that the spec names: "adamw" as in AdamWStep below, with weight
   // decay only for tensors of two or more dimensions; "muon" as described below; or "sgd", which
   // only computes theta -= rate * gradient. All of them first scale the gradient down to the global
-  // L2 norm `gradient_clip` (0 switches this off). `device` is libtorch's name of the device. Fails
-  // with INVALID_ARGUMENT if a value of `inner` is out of range.
+  // L2 norm `gradient_clip` (0 switches this off). `device` is libtorch's name of the device. All
+  // tensors of the manifest are trained. Fails with INVALID_ARGUMENT if a value of `inner` is out
+  // of range.
   static absl::StatusOr<std::unique_ptr<InnerOptimizer>> Make(const v1::InnerSpec& inner,
                                                               const v1::Manifest& manifest,
                                                               const std::string& device = "cpu");
+  // Does the same with the tensors that are trained first.
+  static absl::StatusOr<std::unique_ptr<InnerOptimizer>> Make(const v1::InnerSpec& inner,
+                                                              const v1::Manifest& manifest,
+                                                              const std::string& device,
+                                                              const TrainedTensors& trained);
+
+  // Trains these tensors from now on. Keeps the state of those that were trained before, releases
+  // that of the others, and begins with fresh state where there is none. Spans of state() are then
+  // invalid. May throw libtorch's exceptions.
+  virtual void Train(const TrainedTensors& trained) = 0;
 
   // Takes one step in place and returns the gradient's norm before clipping. If the norm is not
-  // finite, the step is not taken. Both tensors are flat fp32 vectors of manifest.elements() values
-  // on the device.
+  // finite, the step is not taken. Both tensors are flat fp32 vectors on the device: `parameters`
+  // of manifest.elements() values, `gradient` of those of the trained tensors alone.
   virtual double Step(double learning_rate, const at::Tensor& parameters,
                       const at::Tensor& gradient) = 0;
 
   // The state that must be saved so that training can continue as if it had never stopped. The
-  // spans are valid as long as the optimiser exists, and may be written.
+  // spans are valid until the next call of Train, and may be written.
   struct State {
     uint64_t* steps;  // The number of steps done so far.
-    // The moments. Each buffer has manifest.elements() values; SGD has no buffers.
+    // The moments. Each buffer has the values of the trained tensors; SGD has no buffers.
     std::vector<absl::Span<float>> buffers;
+    // For each tensor of the manifest, the number of steps done when its state was last fresh: 0 if
+    // it has been trained all the time. kFrozen if it is not trained. Empty for SGD.
+    absl::Span<uint64_t> began;
   };
+  static constexpr uint64_t kFrozen = ~uint64_t{0};
   virtual State state() = 0;
 
   // FetchState copies the state from the device to state(), and PushState copies it back. Both do
@@ -90,7 +108,7 @@ at::Tensor Orthogonalised(const at::Tensor& matrix);
 
 // The factors of one step, the same for every value of a range.
 struct AdamWStep {
-  // `steps` is the number of the optimiser's steps, including this one. `clip` is a factor by which
+  // `steps` is the number of steps of the range, including this one. `clip` is a factor by which
   // the gradient is multiplied. `decayed` is true if weight decay applies to the range.
   AdamWStep(const v1::InnerSpec& inner, double learning_rate, uint64_t steps, float clip,
             bool decayed);

@@ -69,9 +69,18 @@ ModelCopy::ModelCopy(const v1::RunSpec& spec, const Model& model, const at::Devi
       generator_(OwnGenerator(device, copies)),
       model_(model.CopyTo(device, generator_)),
       source_(parameters),
-      parameters_(index == 0 ? parameters : at::zeros_like(parameters, at::device(device))),
-      gradient_(at::zeros_like(parameters_)),
-      bound_(model_->BindTrainable(parameters_, gradient_)) {}
+      parameters_(index == 0 ? parameters : at::zeros_like(parameters, at::device(device))) {}
+
+void ModelCopy::Bind(const TrainedTensors& trained) {
+  Release();
+  gradient_ = at::zeros({static_cast<int64_t>(trained.elements())}, parameters_.options());
+  bound_ = model_->BindTrainable(parameters_, gradient_, trained);
+}
+
+void ModelCopy::Release() {
+  bound_.clear();  // its views share the gradient's memory
+  gradient_ = at::Tensor();
+}
 
 void ModelCopy::Seed(uint64_t seed) const {
   at::Generator generator =
@@ -112,7 +121,7 @@ double ModelCopy::Train(const at::Tensor& rows, int64_t whole, uint64_t seed,
                           dropout);
     }
     // A whole batch at once is left as it is, so that its gradient has no rounding of its own.
-    (counted == whole ? mean : mean * share).backward();
+    if (mean.requires_grad()) (counted == whole ? mean : mean * share).backward();
     loss += share * static_cast<double>(mean.item<float>());
   }
   return loss;
@@ -123,7 +132,7 @@ void ModelCopy::TrainNothing() const {
   gradient_.zero_();
 }
 
-ModelParameters ModelCopy::Bind(absl::Span<const float> theta) const {
+ModelParameters ModelCopy::BindTheta(absl::Span<const float> theta) const {
   const at::NoGradGuard no_grad;
   // from_blob takes a plain pointer; nothing that evaluates writes through it.
   return model_->Bind(at::from_blob(const_cast<float*>(theta.data()),
@@ -148,13 +157,15 @@ ModelCopies::ModelCopies(const std::vector<std::string>& devices)
 }
 
 absl::Status ModelCopies::Allocate(const v1::RunSpec& spec, const Model& model,
-                                   const at::Tensor& parameters, absl::string_view context) {
+                                   const at::Tensor& parameters, const TrainedTensors& trained,
+                                   absl::string_view context) {
   const int threads = std::max(1, at::get_num_threads() / static_cast<int>(size()));
   return Run(context, [&](size_t i) {
     if (size() > 1 && device().is_cpu()) SetMathThreads(threads);  // of this thread
     // By its own thread: memory lies close to the processor that first writes to it.
     copies_[i] =
         std::make_unique<ModelCopy>(spec, model, devices_[i], parameters, /*index=*/i, size());
+    copies_[i]->Bind(trained);
   });
 }
 

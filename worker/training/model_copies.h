@@ -21,6 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "worker/base/trained_tensors.h"
 #include "worker/model/model.h"
 
 namespace atolld {
@@ -63,15 +64,20 @@ class ModelCopy {
  public:
   // Makes copy number `index` of `copies` on `device`. The first copy computes with `parameters`
   // (the trainer's, flat fp32 on its device) in place; the others have memory of their own. `spec`
-  // must outlive it.
+  // must outlive it. It has no gradient before the first call of Bind.
   ModelCopy(const v1::RunSpec& spec, const Model& model, const at::Device& device,
             const at::Tensor& parameters, size_t index, size_t copies);
 
   const Model& model() const { return *model_; }
   const at::Device& device() const { return device_; }
 
-  // The gradient that Train has computed: a flat fp32 vector on the device, in the manifest's
-  // order.
+  // Sets the tensors of which Train computes the gradient. Gradients that were computed before are
+  // lost. Release frees the memory of the gradient; Bind must follow it.
+  void Bind(const TrainedTensors& trained);
+  void Release();
+
+  // The gradient that Train has computed: a flat fp32 vector on the device that has the trained
+  // tensors (trained_tensors.h).
   const at::Tensor& gradient() const { return gradient_; }
 
   // Computes the contribution of `rows` to the mean loss and to the mean gradient of the whole
@@ -81,7 +87,8 @@ class ModelCopy {
   // CPU, one column less than `rows`) is true for each target that counts, and `whole` is the
   // number of targets in the batch that count. If `counts` is undefined, all targets count, and
   // `whole` is the number of rows in the batch. The rows are computed in `inner.accumulation`
-  // pieces. `seed` is the seed of dropout.
+  // pieces. `seed` is the seed of dropout. A piece whose loss does not depend on any trained tensor
+  // adds nothing to the gradient.
   double Train(const at::Tensor& rows, int64_t whole, uint64_t seed,
                const at::Tensor& counts = at::Tensor());
 
@@ -90,7 +97,7 @@ class ModelCopy {
 
   // Prepares `theta` (flat fp32, in the manifest's order) for Evaluate. On a CPU `theta` is used in
   // place, and must outlive the result; otherwise it is copied to the device.
-  ModelParameters Bind(absl::Span<const float> theta) const;
+  ModelParameters BindTheta(absl::Span<const float> theta) const;
 
   // Returns the mean loss of `rows` at `theta`, in nats per target that counts (at least one must),
   // without dropout, in fp32.
@@ -107,8 +114,8 @@ class ModelCopy {
   const std::unique_ptr<Model> model_;
   const at::Tensor source_;      // The trainer's parameters.
   const at::Tensor parameters_;  // source_ itself, or the memory to which it is copied.
-  const at::Tensor gradient_;
-  const ModelParameters bound_;
+  at::Tensor gradient_;
+  ModelParameters bound_;
 };
 
 // All copies of the model. A single copy works on the caller's thread; if there are several, each
@@ -123,11 +130,11 @@ class ModelCopies {
   // The first copy's device, on which the parameters and the optimiser are.
   const at::Device& device() const { return devices_.front(); }
 
-  // Makes the copies of `model` for these parameters, which lie on device(). Several copies on a
-  // CPU divide among them the threads that libtorch has at the time of this call; each gets at
-  // least one. `spec` must outlive the copies.
+  // Makes the copies of `model` for these parameters, which lie on device(), to train these
+  // tensors. Several copies on a CPU divide among them the threads that libtorch has at the time of
+  // this call; each gets at least one. `spec` must outlive the copies.
   absl::Status Allocate(const v1::RunSpec& spec, const Model& model, const at::Tensor& parameters,
-                        absl::string_view context);
+                        const TrainedTensors& trained, absl::string_view context);
 
   // Runs `task` for all copies at the same time, and waits for all of them. If a task fails,
   // returns the error of the first copy that failed; the message has `context` and the copy's

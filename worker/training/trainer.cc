@@ -13,6 +13,7 @@
 #include "compression/base/words.h"
 #include "worker/base/manifest.h"
 #include "worker/base/schedule.h"
+#include "worker/base/trained_tensors.h"
 #include "worker/hub/safetensors.h"
 #include "worker/model/architectures.h"
 #include "worker/model/torch_edge.h"
@@ -28,6 +29,13 @@ namespace {
 // small.
 uint64_t EvaluationTokens(const at::Device& device) { return device.is_cpu() ? 1024 : 4096; }
 
+// If peers own experts, the gradient and the state of all tensors may not fit in the memory, and
+// which are trained is said with the first steps.
+TrainedTensors FirstTrained(const v1::RunSpec& spec, const v1::Manifest& manifest) {
+  if (spec.experts().tensors().empty()) return TrainedTensors(manifest);
+  return {manifest, std::vector<bool>(static_cast<size_t>(manifest.tensors_size()), false)};
+}
+
 class ModelTrainer final : public Trainer {
  public:
   ModelTrainer(const v1::RunSpec& spec, const v1::Manifest& manifest,
@@ -38,6 +46,7 @@ class ModelTrainer final : public Trainer {
         corpus_(std::move(corpus)),
         shape_(absl::StrCat(Counted(manifest_.elements(), "parameter"), " in ",
                             Counted(manifest_.tensors_size(), "tensor"))),
+        trained_(FirstTrained(spec, manifest)),
         copies_(devices) {}
 
   absl::Status Allocate(const Model& model) {
@@ -46,17 +55,40 @@ class ModelTrainer final : public Trainer {
     absl::Status made;
     RETURN_IF_ERROR(CatchTorch(context, [&] {
       flat_ = FlatBuffer(manifest_.elements(), copies_.device());
-      auto optimizer =
-          InnerOptimizer::Make(ForOptimizer(spec_.inner()), manifest_, copies_.device().str());
+      auto optimizer = InnerOptimizer::Make(ForOptimizer(spec_.inner()), manifest_,
+                                            copies_.device().str(), trained_);
       made = optimizer.status();
       if (made.ok()) optimizer_ = *std::move(optimizer);
       terms_ = std::make_unique<GradientTerms>(spec_.inner(), shared_.elements(), copies_.device());
     }));
     RETURN_IF_ERROR(made);
-    RETURN_IF_ERROR(copies_.Allocate(spec_, model, flat_.there(), context));
+    RETURN_IF_ERROR(copies_.Allocate(spec_, model, flat_.there(), trained_, context));
     return personal().empty() ? absl::OkStatus() : Draw();
   }
 
+  absl::Status Freeze(const v1::TrainSteps& train) override {
+    ASSIGN_OR_RETURN(const TrainedTensors trained, TrainedTensors::Without(train, manifest_));
+    const std::string context = absl::StrCat("allocating gradient and optimiser of ",
+                                             Counted(trained.elements(), "trained parameter"),
+                                             " on ", copies_.device().str());
+    const bool same = trained == trained_;
+    // The gradient's memory first, so that the state can be moved to it.
+    if (!same) {
+      RETURN_IF_ERROR(copies_.OnEach(context, [](size_t, ModelCopy& copy) { copy.Release(); }));
+    }
+    RETURN_IF_ERROR(CatchTorch(context, [&] {
+      optimizer_->Train(trained);
+      if (!same) terms_->Train(trained);
+    }));
+    if (same) return absl::OkStatus();
+    RETURN_IF_ERROR(copies_.OnEach(context, [&](size_t, ModelCopy& copy) { copy.Bind(trained); }));
+    trained_ = trained;
+    return absl::OkStatus();
+  }
+  absl::Status ShapeState(const std::vector<bool>& trained) override {
+    return CatchTorch(absl::StrCat("allocating the optimiser's state on ", copies_.device().str()),
+                      [&] { optimizer_->Train(TrainedTensors(manifest_, trained)); });
+  }
   const v1::Manifest& manifest() const override { return shared_; }
   absl::Status Use(std::shared_ptr<const Corpus> corpus) override {
     corpus_ = std::static_pointer_cast<const TokenCorpus>(std::move(corpus));
@@ -81,7 +113,7 @@ class ModelTrainer final : public Trainer {
   absl::Span<const float> gradient() const override {
     const at::Tensor& gradient = copies_.first().gradient();
     if (!gradient.is_cpu()) return {};
-    return absl::MakeConstSpan(gradient.data_ptr<float>(), manifest_.elements());
+    return absl::MakeConstSpan(gradient.data_ptr<float>(), trained_.elements());
   }
   InnerOptimizer& optimizer() override { return *optimizer_; }
   double Epochs(uint64_t samples) const override { return corpus_->Epochs(samples); }
@@ -136,9 +168,9 @@ class ModelTrainer final : public Trainer {
     const uint64_t batch = std::max<uint64_t>(1, EvaluationTokens(copies_.device()) / context);
     const uint64_t end = windows * (share + uint64_t{1}) / shares;
     std::vector<ModelParameters> thetas(copies_.size());
-    RETURN_IF_ERROR(
-        copies_.OnEach(absl::StrCat("evaluation, ", shape_),
-                       [&](size_t i, const ModelCopy& copy) { thetas[i] = copy.Bind(whole); }));
+    RETURN_IF_ERROR(copies_.OnEach(
+        absl::StrCat("evaluation, ", shape_),
+        [&](size_t i, const ModelCopy& copy) { thetas[i] = copy.BindTheta(whole); }));
     EvaluationSum sum;
     // Every copy has one batch of each turn, and all are summed in their order: the number of
     // copies changes nothing.
@@ -276,6 +308,7 @@ class ModelTrainer final : public Trainer {
   const v1::Manifest shared_;
   std::shared_ptr<const TokenCorpus> corpus_;
   const std::string shape_;  // for messages
+  TrainedTensors trained_;   // whose gradient is computed
   std::unique_ptr<InnerOptimizer> optimizer_;
   std::unique_ptr<GradientTerms> terms_;
   std::vector<float> whole_;  // theta and personal tensors that are evaluated

@@ -2,8 +2,9 @@
 //
 // The law: the result of a step depends only on the parameters, the optimiser's state, the step's
 // number, the numbers of its samples, the data in use and the terms that terms() adds. Evaluation
-// never changes the worker's own parameters. No function throws: an exception of libtorch becomes a
-// Status that names the computation and its shapes. Used by one thread at a time.
+// never changes the worker's own parameters. A tensor that is not trained has no gradient and no
+// optimiser's state, and costs no memory for them. No function throws: an exception of libtorch
+// becomes a Status that names the computation and its shapes. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "atoll/v1/worker.pb.h"
 #include "worker/data/training_data.h"
 #include "worker/training/corpus.h"
 #include "worker/training/inner_optimizer.h"
@@ -36,7 +38,8 @@ class Trainer {
   // computes a part of each step's batch and of each evaluation; the parameters and the optimiser
   // are on the first. Fails with INVALID_ARGUMENT if the spec breaks a rule, a split is too short
   // for one sequence, or a batch has fewer sequences than there are devices, and with
-  // RESOURCE_EXHAUSTED if the model does not fit in a device's memory.
+  // RESOURCE_EXHAUSTED if the model does not fit in a device's memory. All tensors are trained;
+  // only if peers own experts in this run, nothing is trained before the first call of Freeze.
   static absl::StatusOr<std::unique_ptr<Trainer>> Make(const v1::RunSpec& spec,
                                                        const TrainingData& data,
                                                        const std::vector<std::string>& devices = {
@@ -46,6 +49,17 @@ class Trainer {
                                                        std::shared_ptr<const TokenCorpus> corpus,
                                                        const std::vector<std::string>& devices);
   virtual ~Trainer() = default;
+
+  // From now on trains all tensors but TrainSteps.frozen, from which it reads nothing else.
+  // Releases the gradient, and the optimiser's state of frozen tensors; a tensor that is no longer
+  // frozen begins with fresh state. SetBase of terms() must follow. Does nothing if the same
+  // tensors were trained before. Fails with INVALID_ARGUMENT if the ranges are not whole tensors or
+  // leave nothing to train.
+  virtual absl::Status Freeze(const v1::TrainSteps& train) = 0;
+
+  // Makes the optimiser have state of just these tensors of the whole vector, by their positions in
+  // its manifest. A state that was saved can then be read. Freeze must follow before the next step.
+  virtual absl::Status ShapeState(const std::vector<bool>& trained) = 0;
 
   // The manifest of the tensors that peers exchange; it has no personal tensors.
   virtual const v1::Manifest& manifest() const = 0;
@@ -83,8 +97,8 @@ class Trainer {
   // sample.
   virtual absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) = 0;
 
-  // The gradient of the last step before clipping, including personal tensors; empty if the device
-  // is not the CPU.
+  // The gradient of the last step before clipping, of the tensors that are trained
+  // (trained_tensors.h), including personal tensors; empty if the device is not the CPU.
   virtual absl::Span<const float> gradient() const = 0;
 
   // Returns the loss of `theta` on one of `shares` equal parts of the evaluation set. The
@@ -107,7 +121,7 @@ class Trainer {
   virtual InnerOptimizer& optimizer() = 0;
 
   // FetchState copies the optimiser's state from the device to the CPU's memory, and PushState
-  // copies it back. The state covers the whole vector, including the personal tensors at its end.
+  // copies it back. The state covers all tensors that are trained, including the personal ones.
   virtual absl::Status FetchState() = 0;
   virtual absl::Status PushState() = 0;
 

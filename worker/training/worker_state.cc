@@ -38,6 +38,12 @@ struct PartyHeader {
 };
 constexpr char kMagic[kMagicBytes + 1] = "ATOLLPA2";
 
+// The same with PartyParts::began behind the header: their number, and then the values. Only if not
+// all of them are 0.
+constexpr char kBeganMagic[kMagicBytes + 1] = "ATOLLPA3";
+constexpr uint64_t kMostTensors = uint64_t{1}
+                                  << 24;  // so that a broken file asks for little memory
+
 // The header that earlier releases wrote: for a party, or for the optimiser's state alone.
 struct FormerHeader {
   uint64_t steps;
@@ -54,9 +60,9 @@ struct OptimizerHeader {
 constexpr char kOptimizerMagic[kMagicBytes + 1] = "ATOLLOP1";
 constexpr size_t kBeforeMoments = 3;  // parts of a party that an optimiser's file has none of
 
-PartyHead MakeHead(const std::string& run_id) {
+PartyHead MakeHead(const std::string& run_id, const char* magic = kMagic) {
   PartyHead head = {};
-  std::memcpy(head.magic, kMagic, kMagicBytes);
+  std::memcpy(head.magic, magic, kMagicBytes);
   std::memcpy(head.run_id, run_id.data(), std::min(run_id.size(), kRunIdBytes - 1));
   return head;
 }
@@ -118,11 +124,20 @@ absl::Status Replace(const std::string& path, const SaveTerms& terms,
                       : absl::OkStatus();
 }
 
-// Reads the header of either kind of file.
+// Reads the header of any kind of file, and what follows it.
 absl::Status ReadHeader(int file, const std::string& path, absl::string_view magic,
-                        PartyHeader* header) {
+                        PartyHeader* header, std::vector<uint64_t>* began) {
   *header = {};
+  began->clear();
   if (magic == kMagic) return ReadExactly(file, path, absl::MakeSpan(header, 1));
+  if (magic == kBeganMagic) {
+    RETURN_IF_ERROR(ReadExactly(file, path, absl::MakeSpan(header, 1)));
+    uint64_t tensors = 0;
+    RETURN_IF_ERROR(ReadExactly(file, path, absl::MakeSpan(&tensors, 1)));
+    if (tensors > kMostTensors) return OfAnother(path);
+    began->resize(tensors);
+    return ReadExactly(file, path, absl::MakeSpan(*began));
+  }
   header->whole = 1;
   if (magic == kFormerMagic) {
     FormerHeader former = {};
@@ -144,7 +159,7 @@ absl::Status ReadHeader(int file, const std::string& path, absl::string_view mag
 
 // Opens the file, and reads and checks its head and header, except for the sizes that are wanted.
 absl::StatusOr<int> OpenParty(const std::string& path, const std::string& run_id,
-                              PartyHeader* header) {
+                              PartyHeader* header, std::vector<uint64_t>* began) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return FailedCall("open", path);
   PartyHead head = {};
@@ -153,7 +168,7 @@ absl::StatusOr<int> OpenParty(const std::string& path, const std::string& run_id
     status = OfAnother(path);
   }
   if (status.ok()) {
-    status = ReadHeader(file, path, absl::string_view(head.magic, kMagicBytes), header);
+    status = ReadHeader(file, path, absl::string_view(head.magic, kMagicBytes), header, began);
   }
   struct stat info = {};
   if (status.ok() && ::fstat(file, &info) != 0) status = FailedCall("fstat", path);
@@ -171,11 +186,18 @@ absl::StatusOr<int> OpenParty(const std::string& path, const std::string& run_id
 
 absl::Status SaveParty(const std::string& path, const std::string& run_id, const PartyParts& parts,
                        const PartyMark& mark, const SaveTerms& terms) {
-  const PartyHead head = MakeHead(run_id);
+  const bool says_began = std::any_of(parts.began.begin(), parts.began.end(),
+                                      [](uint64_t began) { return began != 0; });
+  const PartyHead head = MakeHead(run_id, says_began ? kBeganMagic : kMagic);
+  const uint64_t tensors = parts.began.size();
   PartyHeader header = {*parts.steps, *parts.position, *parts.pending,
                         mark.version, mark.whole,      {}};
   std::vector<absl::Span<const uint8_t>> pieces = {AsBytes(absl::MakeConstSpan(&head, 1)),
                                                    AsBytes(absl::MakeConstSpan(&header, 1))};
+  if (says_began) {
+    pieces.push_back(AsBytes(absl::MakeConstSpan(&tensors, 1)));
+    pieces.push_back(AsBytes(absl::Span<const uint64_t>(parts.began)));
+  }
   for (size_t i = 0; i < parts.values.size(); ++i) {
     header.elements[i] = parts.values[i].size();
     pieces.push_back(AsBytes(absl::Span<const float>(parts.values[i])));
@@ -195,8 +217,16 @@ absl::Status SyncParty(const std::string& path) {
 absl::StatusOr<PartyMark> LoadParty(const std::string& path, const std::string& run_id,
                                     const PartyParts& parts) {
   PartyHeader found = {};
-  ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found));
+  std::vector<uint64_t> began;
+  ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found, &began));
   const auto close = absl::MakeCleanup([file] { ::close(file); });
+  if (began.empty()) began.resize(parts.began.size());
+  if (!std::equal(began.begin(), began.end(), parts.began.begin(), parts.began.end(),
+                  [](uint64_t a, uint64_t b) {
+                    return (a == InnerOptimizer::kFrozen) == (b == InnerOptimizer::kFrozen);
+                  })) {
+    return OfAnother(path);
+  }
   uint64_t wanted[kMostParts] = {};
   for (size_t i = 0; i < parts.values.size(); ++i) wanted[i] = parts.values[i].size();
   if (std::memcmp(found.elements, wanted, sizeof(wanted)) != 0) return OfAnother(path);
@@ -208,21 +238,33 @@ absl::StatusOr<PartyMark> LoadParty(const std::string& path, const std::string& 
   *parts.steps = found.steps;
   *parts.position = found.position;
   *parts.pending = found.pending;
+  std::copy(began.begin(), began.end(), parts.began.begin());
   return PartyMark{found.version, found.whole != 0};
 }
 
 absl::StatusOr<PartyMark> ReadMark(const std::string& path, const std::string& run_id) {
   PartyHeader found = {};
-  ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found));
+  std::vector<uint64_t> began;
+  ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found, &began));
   ::close(file);
   return PartyMark{found.version, found.whole != 0};
+}
+
+absl::StatusOr<std::vector<uint64_t>> ReadBegan(const std::string& path,
+                                                const std::string& run_id) {
+  PartyHeader found = {};
+  std::vector<uint64_t> began;
+  ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found, &began));
+  ::close(file);
+  return began;
 }
 
 absl::StatusOr<std::vector<float>> ReadPersonalTensors(const std::string& path,
                                                        const std::string& run_id,
                                                        uint64_t elements) {
   PartyHeader found = {};
-  ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found));
+  std::vector<uint64_t> began;
+  ASSIGN_OR_RETURN(const int file, OpenParty(path, run_id, &found, &began));
   const auto close = absl::MakeCleanup([file] { ::close(file); });
   if (found.elements[0] != elements) return OfAnother(path);
   std::vector<float> values(elements);

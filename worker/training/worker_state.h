@@ -4,9 +4,10 @@
 // A file belongs to one party and holds its state after a training for one version. The previous
 // file is kept beside it (FormerPath), because a training may have to be repeated if no entry
 // includes its update. A file contains the run's id, and is not used if it belongs to another run
-// or if its sizes differ. The loss of a file is harmless: the optimiser's moments build up again,
-// and the party begins anew. Files are little-endian, like all supported machines. The functions
-// may be called from any thread.
+// or if its sizes differ. It has moments only of the tensors that were trained, and says which
+// these are. The loss of a file is harmless: the optimiser's moments build up again, and the party
+// begins anew. Files are little-endian, like all supported machines. The functions may be called
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,8 @@ struct PartyParts {
   // The vectors in the order of the file: the personal tensors, the control variate, the next
   // control variate, and the optimiser's moments. Each may be empty.
   std::vector<absl::Span<float>> values;
+  // For each tensor, when its moments began: InnerOptimizer::State::began. May be empty.
+  absl::Span<uint64_t> began;
 };
 
 // Identifies the state that a file holds.
@@ -51,14 +54,18 @@ absl::Status SaveParty(const std::string& path, const std::string& run_id, const
 absl::Status SyncParty(const std::string& path);
 
 // Reads a file into `parts`. Can read the files of earlier releases. Fails with NOT_FOUND if there
-// is no such file, with FAILED_PRECONDITION if it belongs to another run or has another shape, and
-// with DATA_LOSS if the file is not complete or has values that are not finite; the values in
-// `parts` are then undefined, and the caller must set them again.
+// is no such file, with FAILED_PRECONDITION if it belongs to another run, has another shape or has
+// moments of other tensors, and with DATA_LOSS if the file is not complete or has values that are
+// not finite; the values in `parts` are then undefined, and the caller must set them again.
 absl::StatusOr<PartyMark> LoadParty(const std::string& path, const std::string& run_id,
                                     const PartyParts& parts);
 
 // Reads only the mark, from the head of the file. Fails like LoadParty if the head shows the error.
 absl::StatusOr<PartyMark> ReadMark(const std::string& path, const std::string& run_id);
+
+// Reads only PartyParts::began, by which the optimiser is given the shape that LoadParty needs.
+// Returns an empty vector if every tensor has been trained all the time. Fails like ReadMark.
+absl::StatusOr<std::vector<uint64_t>> ReadBegan(const std::string& path, const std::string& run_id);
 
 // Reads only the personal tensors of a file, in the order of PersonalPart (manifest.h). Fails like
 // LoadParty, and with FAILED_PRECONDITION if the file does not have `elements` personal values.

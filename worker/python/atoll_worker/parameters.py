@@ -8,6 +8,7 @@ from typing import Dict, List, Mapping, Protocol, Tuple
 
 import numpy as np
 
+from atoll.v1 import worker_pb2
 from atoll_worker.failure import WorkerFailure
 
 Shapes = List[Tuple[str, Tuple[int, ...]]]
@@ -28,9 +29,35 @@ class Parameters(Protocol):
     # Where the values lie in several places there may also be put_aside() and put_back(), without
     # arguments: between the two they may be written, and then they are what they were.
 
+    # A run in which peers own experts needs freeze(names) as well. The tensors with these names are
+    # not trained until the next call: no step may move them. All others are trained.
+
 
 def elements(shapes: Shapes) -> int:
     return sum(int(np.prod(shape, dtype=np.int64)) for _, shape in shapes)
+
+
+def frozen_names(train: worker_pb2.TrainSteps, shapes: Shapes) -> List[str]:
+    """The tensors in TrainSteps.frozen. They must be whole, and must not be all."""
+    names: List[str] = []
+    ranges = [(one.first, one.first + one.count) for one in train.frozen]
+    if any(end > first for (_, end), (first, _) in zip(ranges, ranges[1:])):
+        raise WorkerFailure(f"version {train.version}: the ranges of TrainSteps.frozen must be "
+                            "ascending and disjoint")
+    offset, covered = 0, 0
+    for name, shape in shapes:
+        begin, offset = offset, offset + elements([(name, shape)])
+        if any(first <= begin and offset <= end for first, end in ranges):
+            names.append(name)
+            covered += offset - begin
+    wanted = sum(end - first for first, end in ranges)
+    if covered != wanted:
+        raise WorkerFailure(f"version {train.version}: TrainSteps.frozen has {wanted} values, of "
+                            f"which {covered} are in whole tensors; all must be")
+    if names and covered == offset:
+        raise WorkerFailure(f"version {train.version}: TrainSteps.frozen has every tensor of the "
+                            "model; at least one must be trained")
+    return names
 
 
 def pieces(shapes: Shapes, flat: np.ndarray) -> List[np.ndarray]:

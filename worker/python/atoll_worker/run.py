@@ -22,7 +22,7 @@ from atoll_worker.failure import WorkerFailure
 from atoll_worker.link import Link
 from atoll_worker.memory import Memory
 from atoll_worker.merges import MergePoint, merge_into, start_of
-from atoll_worker.parameters import Parameters, elements
+from atoll_worker.parameters import Parameters, elements, frozen_names
 
 PROTOCOL = 2
 PROGRESS_SECONDS = 0.25  # worker.proto: a few a second
@@ -64,6 +64,9 @@ class Round:
         self.version: int = train.version
         self.party: int = train.party  # virtual parties count from 1; 0: this worker is one
         self.fresh: bool = train.fresh  # nothing of the party is kept from an earlier round
+        # The tensors that are not trained in this round: experts of other peers. They must not
+        # move, and an optimiser should forget its state of them.
+        self.frozen: List[str] = run.frozen
         self._batch: int = run.spec.inner.batch
         self._plan()
         self._done = 0
@@ -207,6 +210,8 @@ class Run:
         self._base = np.empty(0, np.float32)   # theta as the worker last took it, or a guess of it
         self._has_own = False                  # the parameters are those of a training, on the base
         self._merges = MergePoint()
+        self.frozen: List[str] = []            # the tensors that are not trained at present
+        self._frozen_parts: List[slice] = []   # the same in the flat vector
         self._elements = 0
         self._room: Optional[np.ndarray] = None
         self._evaluate: Optional[Evaluate] = None
@@ -255,6 +260,8 @@ class Run:
         self._parameters, self._evaluate, self._held_out = parameters, evaluate, held_out
         self._samples, self._evaluate_own = samples, evaluate_own
         self._own_held_out = own_held_out
+        if self.spec.experts.tensors:
+            self._need_freeze()
         shapes = parameters.shapes()
         self._elements = elements(shapes)
         manifest = run_pb2.Manifest(elements=self._elements)
@@ -295,6 +302,27 @@ class Run:
         if self.spec.model.local:
             raise WorkerFailure("model.local is for atoll-worker's models: leave out of "
                                 "run.rounds what is to stay here")
+
+    def _need_freeze(self) -> None:
+        if not hasattr(self._parameters, "freeze"):
+            raise WorkerFailure("peers own experts in this run ([experts]), and the parameters of "
+                                f"this worker ({type(self._parameters).__name__}) have no freeze() "
+                                "for those of others; use atoll-worker, atoll-hf-worker or "
+                                "atoll_worker.torch.attach")
+
+    def _freeze(self, train: worker_pb2.TrainSteps) -> None:
+        """Says to the parameters what is not trained, if anything is or was."""
+        names = frozen_names(train, self._parameters.shapes()) if train.frozen else []
+        self._frozen_parts = [slice(one.first, one.first + one.count) for one in train.frozen]
+        if names or self.frozen:
+            self._need_freeze()
+            self._parameters.freeze(names)
+        self.frozen = names
+
+    def _keep_frozen(self, own: np.ndarray) -> None:
+        """What is not trained is the base's: its update is 0."""
+        for part in self._frozen_parts:
+            own[part] = self._base[part]
 
     @property
     def _own(self) -> np.ndarray:
@@ -348,6 +376,7 @@ class Run:
         self._parameters.read(self._own)
         for merge in due:
             merge_into(merge, theta, self._base, self._own)
+        self._keep_frozen(self._own)
         self._parameters.write(self._own)
 
     def _training(self) -> Optional[Round]:
@@ -394,11 +423,21 @@ class Run:
         own = start == "own" and self._has_own
         if self._round is not None:
             self._round.replaced = True  # this one supersedes it
+        self._freeze(train)
         if not own:
             self._base = np.empty(0, np.float32)  # not two of them at a time
             self._base = memory.guess() if start == "guess" else memory.theta()
+        if self._frozen_parts and start:  # these are theta's wherever the others start from
+            theta = memory.theta()
+            for part in self._frozen_parts:
+                self._base[part] = theta[part]
+        if not own:
             self._parameters.write(self._base)
             self._has_own = True
+        elif self._frozen_parts:
+            self._parameters.read(self._own)
+            self._keep_frozen(self._own)
+            self._parameters.write(self._own)
         self._merges.begin(train, own)
         self._pending = Round(self, train)
         self._settle()
@@ -408,14 +447,16 @@ class Run:
         if self._training() is None:
             return  # the boundary was crossed first
         moved = memory.theta()
-        if rebase.keep_parameters:
+        if rebase.keep_parameters and not self._frozen_parts:
             self._base = moved
             return
         self._parameters.read(self._own)
         own = self._own
-        own += moved - self._base
-        self._parameters.write(own)
+        if not rebase.keep_parameters:
+            own += moved - self._base
         self._base = moved
+        self._keep_frozen(own)
+        self._parameters.write(own)
 
     @contextlib.contextmanager
     def _judging(self, memory: Memory) -> Iterator[None]:
@@ -486,6 +527,8 @@ class Run:
         memory = self._mapped("TrainSteps")
         self._parameters.read(memory.update)
         np.subtract(self._base, memory.update, out=memory.update)
+        for part in self._frozen_parts:
+            memory.update[part] = 0
         self.send(boundary=done.boundary())
         done.keep()
 

@@ -1,6 +1,6 @@
 """PyTorch models in an Atoll run: `run.rounds(attach(model))`."""
 
-from typing import List, Tuple
+from typing import Collection, List, Tuple
 
 import numpy as np
 import torch
@@ -32,6 +32,14 @@ class Module:
         with torch.no_grad():
             for (_, one), piece in zip(self._named, pieces(self.shapes(), flat)):
                 one.copy_(torch.from_numpy(piece))
+
+    def freeze(self, names: Collection[str]) -> None:
+        """Without a gradient no optimiser of PyTorch moves a parameter, nor does weight decay. The
+        state that an optimiser has of it is for its owner to drop: Round.frozen names them."""
+        for name, one in self._named:
+            one.requires_grad_(name not in names)
+            if name in names:
+                one.grad = None
 
 
 def attach(model: torch.nn.Module) -> Module:

@@ -452,6 +452,109 @@ TEST_F(SessionTest, WhatCannotBeDoneIsSaidAndEndsTheWorker) {
 }
 
 // -----------------------------------------------------------------------------------------------
+// Tensors that are not trained: experts of other peers.
+
+class FrozenSessionTest : public SessionTest {
+ protected:
+  FrozenSessionTest() {
+    for (uint64_t i = 0; i < elements_; ++i) {
+      theta()[i] = 0.003f * static_cast<float>(i % 97) - 0.14f;
+    }
+  }
+
+  // A training in which tensors number `first` to `last` are frozen.
+  v1::DaemonMessage Freezing(uint64_t version, int first, int last) const {
+    v1::DaemonMessage message = Train(version, 6);
+    v1::ValueRange& range = *message.mutable_train()->add_frozen();
+    range.set_first(manifest_.tensors(first).offset());
+    range.set_count(manifest_.tensors(last).offset() + TensorElements(manifest_.tensors(last)) -
+                    range.first());
+    return message;
+  }
+
+  // Whether the update of any value of these tensors is, and of any other value is not, 0.
+  std::pair<bool, bool> Moved(const v1::DaemonMessage& train) const {
+    std::pair<bool, bool> moved;
+    const v1::ValueRange& range = train.train().frozen(0);
+    for (uint64_t i = 0; i < elements_; ++i) {
+      const bool frozen = i >= range.first() && i < range.first() + range.count();
+      (frozen ? moved.first : moved.second) |= slots_->update()[i] != 0;
+    }
+    return moved;
+  }
+
+  const v1::Manifest manifest_ = *MakeManifest(TinySpec().model());
+};
+
+// Broken: a peer would hand over an update of experts that it does not own, if only by the rounding
+// of a rebase.
+TEST_F(FrozenSessionTest, TheUpdateIsZeroWhereverThetaGoes) {
+  for (const bool keeps : {false, true}) {
+    const v1::DaemonMessage train = Freezing(1, 3, 5);
+    bool moved = false;
+    daemon_.react = [&](const v1::WorkerMessage& message) {
+      if (message.has_progress() && !std::exchange(moved, true)) {
+        for (uint64_t i = 0; i < elements_; ++i) theta()[i] = theta()[i] * 1.1f + 0.013f;
+        v1::DaemonMessage rebase;
+        rebase.mutable_rebase()->set_version(1);
+        rebase.mutable_rebase()->set_keep_parameters(keeps);
+        daemon_.Push(rebase);
+      }
+      if (message.has_boundary()) daemon_.Stop();
+    };
+    daemon_.Push(configure_);
+    daemon_.Push(map_message_);
+    daemon_.Push(train);
+    ASSERT_TRUE(Run().ok());
+    EXPECT_TRUE(moved);
+    EXPECT_EQ(Moved(train), std::make_pair(false, true));
+  }
+}
+
+// Broken: a worker that is started again with other experts than before would lose the moments of
+// all its tensors, or go on with other ones than a worker that was never stopped.
+TEST_F(FrozenSessionTest, AStateOutlivesARestartAndAnotherSetOfExperts) {
+  const std::vector<v1::DaemonMessage> trainings = {Freezing(1, 3, 5), Freezing(2, 5, 9),
+                                                    Freezing(3, 2, 2)};
+  std::vector<std::vector<float>> updates;
+  const auto live = [&](size_t first, size_t end) {  // a worker that does these trainings
+    daemon_.react = [&, next = first](const v1::WorkerMessage& message) mutable {
+      if (!message.has_boundary()) return;
+      updates.emplace_back(slots_->update().begin(), slots_->update().end());
+      EXPECT_EQ(Moved(trainings[next]), std::make_pair(false, true));
+      if (++next == end) return daemon_.Stop();
+      daemon_.Push(trainings[next]);
+    };
+    daemon_.Push(configure_);
+    daemon_.Push(map_message_);
+    daemon_.Push(trainings[first]);
+    EXPECT_TRUE(Run().ok());
+  };
+  live(0, 3);
+  std::filesystem::remove(folder_ / "state");
+  std::filesystem::remove(FormerPath(folder_ / "state"));
+  log_.clear();
+  for (size_t i = 0; i < 3; ++i) live(i, i + 1);
+  ASSERT_EQ(updates.size(), 6u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(updates[i], updates[i + 3]) << i;
+  EXPECT_THAT(log_, HasSubstr("state of 6 steps taken"));
+  EXPECT_THAT(log_, HasSubstr("state of 12 steps taken"));
+  EXPECT_EQ(log_.find("not used"), std::string::npos) << log_;
+}
+
+// Broken: a half of an expert would be trained without a word.
+TEST_F(FrozenSessionTest, OnlyWholeTensorsAreFrozen) {
+  v1::DaemonMessage train = Freezing(4, 3, 3);
+  train.mutable_train()->mutable_frozen(0)->set_count(5);
+  daemon_.Push(configure_);
+  daemon_.Push(map_message_);
+  daemon_.Push(train);
+  EXPECT_TRUE(absl::IsInvalidArgument(Run()));
+  EXPECT_THAT(daemon_.sent.back().failed().what(),
+              HasSubstr("version 4: TrainSteps.frozen has 5 values from "));
+}
+
+// -----------------------------------------------------------------------------------------------
 // A run whose peers train on while an entry is on its way.
 
 class AheadSessionTest : public SessionTest {

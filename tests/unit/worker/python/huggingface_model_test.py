@@ -201,6 +201,24 @@ class ModelTest(unittest.TestCase):
             self.assertAlmostEqual(plain.loss, boundary.loss, places=5)
             np.testing.assert_allclose(theta, other, atol=2e-4)
 
+    def test_what_is_frozen_is_not_trained(self):
+        """Broken: a peer would move experts of other peers, on one device or on several."""
+        for device in ("cpu", "cpu,cpu"):
+            spec = self.spec()
+            spec.inner.weight_decay = 0.5
+            with self.daemon(spec) as daemon:
+                self.start(daemon, device)
+                first = self.names[0][1].numel()
+                count = self.names[1][1].numel()
+                for frozen in ([], [worker_pb2.ValueRange(first=first, count=count)], []):
+                    daemon.train(steps=3, frozen=frozen)
+                    daemon.expect("boundary")
+                    part = np.abs(daemon.update[first:first + count]).max()
+                    self.assertEqual(bool(frozen), part == 0)
+                    self.assertGreater(np.abs(daemon.update[:first]).max(), 0)
+                daemon.stop()
+                self.assertIsNone(daemon.error)
+
     def test_a_helper_ends_with_its_worker(self):
         """Broken: a worker that was killed would leave processes behind that hold its GPUs."""
         helper = subprocess.Popen(

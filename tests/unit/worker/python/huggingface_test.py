@@ -345,6 +345,30 @@ class StepTest(unittest.TestCase):
                 values.append(len(made.parts[0].state))
             self.assertEqual([1, 1], values)
 
+    @unittest.skipIf(torch is None, "python3-torch is not installed")
+    def test_a_tensor_that_was_frozen_begins_anew(self):
+        """Broken: an expert of other peers would cost memory for moments, or be trained on with
+        moments of long ago."""
+        from atoll_worker.huggingface.optimizer import InnerOptimizer
+        inner = run_pb2.InnerSpec(optimizer="adamw", learning_rate=0.1, beta1=0.9, beta2=0.99,
+                                  weight_decay=0.5)
+        one, other = (torch.nn.Parameter(torch.ones(2, 2)) for _ in range(2))
+        made = InnerOptimizer(inner, [("one", one), ("other", other)])
+
+        def step(*trained):
+            for weight in trained:
+                weight.grad = torch.ones(2, 2)
+            made.step(5)
+        step(one, other)
+        before = other.detach().clone()
+        made.forget(other)
+        step(one)
+        self.assertTrue(torch.equal(before, other))
+        self.assertEqual([one], list(made.parts[0].state))
+        step(one, other)
+        self.assertEqual(1, int(made.parts[0].state[other]["step"]))
+        self.assertEqual(3, int(made.parts[0].state[one]["step"]))
+
 
 class FolderTest(Case):
 

@@ -199,5 +199,93 @@ class ModesTest(unittest.TestCase):
                 daemon.join()
 
 
+class Freezing(atoll_worker.Arrays):
+
+    def freeze(self, names):
+        self.frozen = names
+
+
+class FrozenTest(unittest.TestCase):
+
+    def begin(self, daemon, kind=Freezing, during=None):
+        """Every step takes 1 from every parameter that is trained."""
+        self.arrays = {"a": np.zeros((2, 2), np.float32), "b": np.zeros(6, np.float32)}
+
+        def work(run):
+            parameters = kind(self.arrays)
+            for one in run.rounds(parameters):
+                for number, _ in enumerate(one):
+                    self.assertEqual(list(one.frozen), list(getattr(parameters, "frozen", [])))
+                    for name, array in self.arrays.items():
+                        array -= name not in one.frozen
+                    one.report(1)
+                    if during is not None and number == 0:
+                        during(run)
+        daemon.start(work)
+        daemon.expect("configured")
+        daemon.map()
+
+    @staticmethod
+    def range(first, count):
+        return worker_pb2.ValueRange(first=first, count=count)
+
+    def test_what_is_frozen_is_thetas_and_has_no_update(self):
+        """Broken: a peer would train and move experts that are not its own; or they would stay
+        behind when theta moves; or they would stay frozen for ever."""
+        def move(run):
+            if self.moving is None:
+                return
+            daemon.theta[:] = 200.3
+            daemon.send_seen(run, rebase=worker_pb2.Rebase(version=1, keep_parameters=self.moving))
+        with FakeDaemon(10, guess=True) as daemon:
+            self.moving = None
+            self.begin(daemon, during=move)
+            for keep, others in [(None, [3] * 6), (False, [3] * 6), (True, [103.3] * 6)]:
+                self.moving = keep
+                daemon.theta[:] = 100
+                daemon.train(version=1, steps=3, frozen=[self.range(0, 4)])
+                daemon.expect("boundary")
+                self.assertEqual([0] * 4, list(daemon.update[:4]))
+                np.testing.assert_allclose(daemon.update[4:], others, rtol=1e-5)
+                self.assertEqual([daemon.theta[0]] * 4, self.arrays["a"].ravel().tolist())
+            self.moving = None
+            daemon.theta[:], daemon.guess[:] = 100, 50
+            daemon.train(version=2, steps=3, frozen=[self.range(4, 6)], start="guess")
+            daemon.expect("boundary")
+            self.assertEqual([3] * 4 + [0] * 6, list(daemon.update))
+            self.assertEqual([100] * 6, list(self.arrays["b"]))
+            daemon.theta[:] = 300
+            daemon.train(version=3, steps=1, frozen=[self.range(4, 6)], start="own")
+            daemon.expect("boundary")
+            self.assertEqual([4] * 4 + [0] * 6, list(daemon.update))
+            self.assertEqual([300] * 6, list(self.arrays["b"]))
+            daemon.train(version=4, steps=3)
+            daemon.expect("boundary")
+            self.assertEqual([3] * 10, list(daemon.update))
+            daemon.stop()
+            self.assertIsNone(daemon.error)
+
+    def test_what_cannot_be_frozen_is_said(self):
+        """Broken: half a tensor would be trained, or a script that knows nothing of experts would
+        train those of others."""
+        for frozen, kind, wanted in [
+                ([self.range(0, 3)], Freezing, "has 3 values, of which 0 are in whole tensors"),
+                ([self.range(4, 6), self.range(0, 4)], Freezing, "must be ascending and disjoint"),
+                ([self.range(4, 7)], Freezing, "has 7 values, of which 6 are in whole tensors"),
+                ([self.range(0, 10)], Freezing, "has every tensor of the model"),
+                ([self.range(0, 4)], atoll_worker.Arrays, "(Arrays) have no freeze()")]:
+            with FakeDaemon(10) as daemon:
+                self.begin(daemon, kind)
+                daemon.train(version=1, steps=1, frozen=frozen)
+                self.assertIn(wanted, daemon.expect("failed").what)
+                daemon.join()
+        with FakeDaemon(10) as daemon:
+            daemon.configure.spec.experts.tensors.append("#")
+            daemon.start(lambda run: next(run.rounds(atoll_worker.Arrays({"a": np.zeros(
+                10, np.float32)}))))
+            self.assertIn("have no freeze()", daemon.expect("failed").what)
+            daemon.join()
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -82,6 +82,26 @@ class PartsTest(unittest.TestCase):
         with self.assertRaisesRegex(atoll_worker.WorkerFailure, "weight is of torch.float16"):
             attach(torch.nn.Linear(3, 2).half())
 
+    @unittest.skipIf(torch is None, "python3-torch is not installed")
+    def test_what_is_frozen_does_not_move(self):
+        """Broken: an optimiser would move experts of other peers, by weight decay or old moments;
+        or they would never be trained again."""
+        from atoll_worker.torch import attach
+        model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
+        parameters, kept = attach(model), model[0].weight.detach().clone()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
+
+        def step():
+            model(torch.ones(4, 3)).sum().backward()
+            optimizer.step()
+        for names, moves in [([], True), (["0.weight"], False), ([], True)]:
+            parameters.freeze(names)
+            before, other = model[0].weight.detach().clone(), model[0].bias.detach().clone()
+            step()
+            self.assertEqual(moves, not torch.equal(before, model[0].weight))
+            self.assertFalse(torch.equal(other, model[0].bias))
+        self.assertFalse(torch.equal(kept, model[0].weight))
+
     @unittest.skipIf(jax is None, "jax is not installed; Debian has no package of it")
     def test_a_tree_of_jax_goes_out_and_in(self):
         """Broken: JAX parameters would train on, or hand over, other values than the run's."""

@@ -504,6 +504,44 @@ TEST_F(StubLearnerTest, StartsWhereItIsTold) {
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), slots_->update().begin()));
 }
 
+// Broken: no run in which peers own experts could be tried with stubs, or they would train the
+// experts of others.
+TEST_F(StubLearnerTest, ExpertsThatAreFrozenHaveNoUpdate) {
+  FillStubParameters(8, absl::MakeSpan(theta(), kElements));
+  configure_.mutable_configure()->mutable_spec()->mutable_experts()->add_tensors("experts.#");
+  v1::DaemonMessage train;
+  train.mutable_train()->set_steps(3);
+  v1::ValueRange& range = *train.mutable_train()->add_frozen();
+  range.set_first(3125);  // experts 1 and 2
+  range.set_count(1250);
+  Push(configure_);
+  Push(map_message_);
+  Push(train);
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (message.has_boundary()) Stop();
+  };
+  ASSERT_TRUE(Run().ok());
+  const v1::Manifest& manifest = sent_[1].configured().manifest();
+  EXPECT_EQ(manifest.elements(), kElements);
+  ASSERT_EQ(manifest.tensors_size(), 5);
+  EXPECT_EQ(manifest.tensors(0).name(), "stub");
+  EXPECT_EQ(manifest.tensors(2).name(), "experts.1");
+  EXPECT_EQ(manifest.tensors(2).offset(), 3125u);
+  EXPECT_EQ(manifest.tensors(2).shape(0), 625u);
+  std::vector<float> expected(kElements);
+  FillStubUpdate(slots_->theta(), 0, absl::MakeSpan(expected));
+  std::fill_n(expected.begin() + 3125, 1250, 0.0f);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), slots_->update().begin()));
+
+  sent_.clear();
+  train.mutable_train()->mutable_frozen(0)->set_count(1249);
+  Push(configure_);
+  Push(map_message_);
+  Push(train);
+  EXPECT_FALSE(Run().ok());
+  EXPECT_THAT(sent_.back().failed().what(), HasSubstr("it has a part of experts.2"));
+}
+
 // Broken: a peer with too few parties would not hear of it from a stub, as it does from a worker.
 TEST_F(StubLearnerTest, CountsThePartiesOfAFolder) {
   configure_.mutable_configure()->mutable_spec()->mutable_data()->set_private_(true);

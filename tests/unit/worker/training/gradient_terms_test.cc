@@ -38,6 +38,25 @@ TEST(GradientTermsTest, TheProximalTermIsMuTimesTheWayFromTheBase) {
   EXPECT_TRUE(at::equal(gradient, Flat({2, 1.5, 3})));
 }
 
+// Broken: where some tensors are frozen, FedProx would pull each of the others towards another
+// one's base.
+TEST(GradientTermsTest, TheProximalTermIsOfWhatIsTrained) {
+  v1::Manifest manifest;
+  for (const uint64_t offset : {0u, 2u, 3u}) {  // two values, one and two; the last is personal
+    manifest.add_tensors()->add_shape(offset == 2 ? 1 : 2);
+    manifest.mutable_tensors()->rbegin()->set_offset(offset);
+  }
+  manifest.set_elements(5);
+  v1::InnerSpec inner = PlainSgd();
+  inner.set_proximal(0.5);
+  GradientTerms terms(inner, 3, at::kCPU);
+  terms.Train(TrainedTensors(manifest, {false, true, true}));
+  terms.SetBase(std::vector<float>{7, 8, 9});
+  const at::Tensor gradient = Flat({1, 2, 3});
+  terms.Add(Flat({1, 2, 11, 4, 5}), gradient);
+  EXPECT_TRUE(at::equal(gradient, Flat({2, 2, 3}))) << gradient;  // 1 + (11 - 9) / 2
+}
+
 // Broken: the clip would cut off the correction, or count it.
 TEST(GradientTermsTest, TheGradientIsClippedBeforeTheControlVariates) {
   v1::InnerSpec inner = PlainSgd();

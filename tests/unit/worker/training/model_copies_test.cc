@@ -28,7 +28,8 @@ class ModelCopiesTest : public ::testing::Test {
     parameters_ = at::zeros({static_cast<int64_t>(model->manifest().elements())});
     model->Initialise(parameters_, 5);
     auto copies = std::make_unique<ModelCopies>(std::vector<std::string>(count, "cpu"));
-    EXPECT_TRUE(copies->Allocate(spec_, *model, parameters_, "allocating").ok());
+    const TrainedTensors all(model->manifest());
+    EXPECT_TRUE(copies->Allocate(spec_, *model, parameters_, all, "allocating").ok());
     return copies;
   }
 

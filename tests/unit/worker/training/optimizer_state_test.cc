@@ -20,7 +20,8 @@ struct Buffers {
     return {&steps,
             &position,
             &pending,
-            {absl::MakeSpan(personal), {}, {}, absl::MakeSpan(first), absl::MakeSpan(second)}};
+            {absl::MakeSpan(personal), {}, {}, absl::MakeSpan(first), absl::MakeSpan(second)},
+            {}};
   }
 };
 
@@ -97,6 +98,51 @@ TEST(StateFileTest, AnotherFileIsNotUsed) {
   EXPECT_EQ(cold.first, Buffers().first);
   std::ofstream(path) << "ATOLLXX9" << std::string(1000, '\0');
   EXPECT_TRUE(absl::IsFailedPrecondition(refusal("", cold.parts())));
+}
+
+// Broken: after a restart the moments of one tensor would be used for another, or tensors that had
+// begun anew would be taken for old ones.
+TEST(StateFileTest, SaysWhichTensorsItHasMomentsOf) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "state";
+  Buffers warm = Warm(), cold;
+  const auto save = [&](std::vector<uint64_t> began) {
+    PartyParts parts = warm.parts();
+    parts.began = absl::MakeSpan(began);
+    return SaveParty(path, "run-1", parts, PartyMark{9}, SaveTerms{});
+  };
+  const auto load = [&](std::vector<uint64_t>* began) {
+    PartyParts parts = cold.parts();
+    parts.began = absl::MakeSpan(*began);
+    return LoadParty(path, "run-1", parts).status();
+  };
+  const std::vector<uint64_t> written = {0, InnerOptimizer::kFrozen, 40};
+  ASSERT_TRUE(save(written).ok());
+  EXPECT_EQ(*ReadBegan(path, "run-1"), written);
+  EXPECT_EQ(ReadMark(path, "run-1")->version, 9u);
+  EXPECT_EQ(ReadPersonalTensors(path, "run-1", 7)->back(), 0.5f);
+  std::vector<uint64_t> same = {0, InnerOptimizer::kFrozen, 0};
+  ASSERT_TRUE(load(&same).ok());
+  EXPECT_EQ(same, written);
+  EXPECT_EQ(cold.second, warm.second);
+  for (std::vector<uint64_t> other : {std::vector<uint64_t>{0, 0, 0},
+                                      {0, 0, InnerOptimizer::kFrozen},
+                                      {0, InnerOptimizer::kFrozen},
+                                      {}}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(load(&other))) << other.size();
+  }
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  EXPECT_TRUE(absl::IsDataLoss(ReadBegan(path, "run-1").status()));
+
+  // Where all have been trained all the time, the file is as without this.
+  ASSERT_TRUE(save({0, 0, 0}).ok());
+  const auto size = std::filesystem::file_size(path);
+  EXPECT_TRUE(ReadBegan(path, "run-1")->empty());
+  std::vector<uint64_t> all = {5, 6, 7};
+  ASSERT_TRUE(load(&all).ok());
+  EXPECT_EQ(all, std::vector<uint64_t>(3));
+  ASSERT_TRUE(Save(path, warm, PartyMark{9}).ok());
+  EXPECT_EQ(std::filesystem::file_size(path), size);
 }
 
 std::string U64s(const std::vector<uint64_t>& values) {

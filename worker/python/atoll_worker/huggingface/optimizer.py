@@ -74,6 +74,12 @@ class InnerOptimizer:
             part.step()
             part.zero_grad(set_to_none=True)
 
+    def forget(self, parameter: Any) -> None:
+        """Drops the state of a parameter. When it has a gradient again, it begins with fresh state,
+        the number of steps included."""
+        for part in self.parts:
+            part.state.pop(parameter, None)
+
     def save(self, path: str, run_id: str) -> None:
         if path:
             self.write(path, run_id, [part.state_dict() for part in self.parts])

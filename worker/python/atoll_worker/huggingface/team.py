@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from typing import Any, List, Optional, Sequence
+from typing import Any, Callable, Collection, FrozenSet, List, Optional, Sequence
 
 import numpy as np
 
@@ -23,11 +23,14 @@ from atoll_worker.parameters import Parameters, Shapes
 
 
 class Watched:
-    """Parameters that remember whether somebody has written them."""
+    """Parameters that remember whether somebody has written them, and what is not trained.
+    `on_freeze` is told the latter."""
 
-    def __init__(self, parameters: Parameters):
-        self._parameters = parameters
+    def __init__(self, parameters: Parameters,
+                 on_freeze: Callable[[Collection[str]], None] = lambda _: None):
+        self._parameters, self._on_freeze = parameters, on_freeze
         self.written = True
+        self.frozen: FrozenSet[str] = frozenset()
 
     def shapes(self) -> Shapes:
         return self._parameters.shapes()
@@ -38,6 +41,10 @@ class Watched:
     def write(self, flat: np.ndarray) -> None:
         self._parameters.write(flat)
         self.written = True
+
+    def freeze(self, names: Collection[str]) -> None:
+        self.frozen = frozenset(names)
+        self._on_freeze(self.frozen)
 
 
 class Group:
@@ -73,6 +80,8 @@ class Group:
     def add_up(self, named: Sequence[Any], loss: float, device: str) -> float:
         """All gradients become the sum of everybody's; returns the sum of the losses."""
         for _, one in named:
+            if not one.requires_grad:  # frozen
+                continue
             if one.grad is None:  # no row was this rank's
                 one.grad = self._torch.zeros_like(one)
             self._distributed.all_reduce(one.grad)
@@ -132,8 +141,9 @@ def help_out(told: str, device: str) -> int:
     computing.optimizer.load(state_path, spec.run_id)
     order: Optional[Any] = group.tell()
     while order is not None:
-        rows, tokens, number, padding, written = order
+        rows, tokens, number, padding, written, frozen = order
         computing.padding = padding
+        computing.freeze(frozen)
         if written:
             group.spread(computing.named)
         computing.step(rows, tokens, number)

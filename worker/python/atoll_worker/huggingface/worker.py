@@ -5,7 +5,7 @@ import math
 import os
 import sys
 from contextlib import nullcontext
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -106,6 +106,15 @@ class Computing:
             self.optimizer.step(number)
         return total / tokens
 
+    def freeze(self, names: Collection[str]) -> None:
+        """From now on trains all but these tensors: they get no gradient, and the optimiser
+        forgets its state of them."""
+        for name, one in self.named:
+            one.requires_grad_(name not in names)
+            if name in names:
+                one.grad = None
+                self.optimizer.forget(one)
+
     def _pull(self, base: np.ndarray) -> None:
         """FedProx (Li et al., arXiv:1812.06127): the gradient gets mu (parameters - base)."""
         shapes = [(name, tuple(one.shape)) for name, one in self.named]
@@ -182,7 +191,7 @@ class Training:
                 self._team = Team(devices, run.spec, run.state_path, run.threads or 1)
             self.computing = Computing(run.spec, build(folder, run.spec, devices[0]), devices[0],
                                        self._team.group if self._team else None)
-            self.parameters = Watched(attach(self.computing.model))
+            self.parameters = Watched(attach(self.computing.model), self.computing.freeze)
         self._check_ids()
         padding = self.tokenizer.pad_token_id
         self.computing.padding = 0 if padding is None else padding
@@ -207,7 +216,8 @@ class Training:
         tokens = sum(int(counted.sum()) for _, counted in rows)
         if self._team:
             group, written = self._team.group, self.parameters.written
-            group.tell((rows, tokens, step.number, self.computing.padding, written))
+            group.tell((rows, tokens, step.number, self.computing.padding, written,
+                        self.parameters.frozen))
             if written:
                 group.spread(self.computing.named)
             self.parameters.written = False
