@@ -26,34 +26,37 @@ enum class PlantedBug {
   kDeadlineFromWallClock,    // a deadline uses the wall clock, not the monotonic clock
   // Means are rounded to nearest if the codec of updates always does so.
   kMeansRoundedAsUpdates,
-  kScaleNotApplied,        // an update that is too long counts with its full length
-  kCentreForgotten,        // centred clipping always begins at zeros, not at the last mean
-  kSignatureNotChecked,    // a header is taken without checking its signature
-  kAuditorsTooKind,        // auditors report every result as right
-  kAccuserBelieved,        // one accusation is enough to evict a peer
-  kThinEntryTaken,         // an entry with fewer contributors than the quorum is accepted
-  kAddressTaken,           // a peer gets an address by naming it, even another peer's
-  kEpochBelieved,          // an exchange is given up for any epoch that a Hello names
-  kVersionBelieved,        // the run waits for the history of any version that a Hello names
-  kLossOfAnybody,          // any peer's answer for a share counts, even if it has no loss
-  kEvaluationWaitedFor,    // the run waits for a peer with a share as long as it is present
-  kRosterChangeLost,       // every fourth delta of the roster is empty
-  kMaskedWeightsIgnored,   // a sum of masked updates is divided by their number
-  kFragmentStepsAll,       // the momentum of the other fragments also decays
-  kAgeNotWeighed,          // an old update counts as much as a new one
-  kAheadSpendsBoth,        // an entry also spends the samples of the training ahead
-  kGuessKeepsStale,        // a guess counts a peer's own part of the newest mean twice
-  kNoFence,                // a former leader's writes to etcd take effect
-  kStaleLease,             // a leader continues although its lease has expired by its own clock
-  kSamePlanAgain,          // an exchange is planned as if every pair of peers were connected
-  kPairForgotten,          // the run forgets at once which peers cannot reach each other
-  kRestNotScaled,          // the part that an update's scale cuts off stays in the residual
-  kFormerLifeTaken,        // a Hello of an ended process ends the session of the current one
-  kMaskedAgain,            // an update that may be in an unmasked sum is masked again
-  kShownForgotten,  // an update that replaces one that was unmasked is trained on the same data
-  kClipBelieved,    // a round is counted with any clip that the peer names
-  kRosterOfFew,     // masks are shared among three parties even if the run requires more
-  kDrawsHide,       // the privacy that a round spends is reduced by the share of parties drawn
+  kScaleNotApplied,       // an update that is too long counts with its full length
+  kCentreForgotten,       // centred clipping always begins at zeros, not at the last mean
+  kSignatureNotChecked,   // a header is taken without checking its signature
+  kAuditorsTooKind,       // auditors report every result as right
+  kAccuserBelieved,       // one accusation is enough to evict a peer
+  kThinEntryTaken,        // an entry with fewer contributors than the quorum is accepted
+  kAddressTaken,          // a peer gets an address by naming it, even another peer's
+  kEpochBelieved,         // an exchange is given up for any epoch that a Hello names
+  kVersionBelieved,       // the run waits for the history of any version that a Hello names
+  kLossOfAnybody,         // any peer's answer for a share counts, even if it has no loss
+  kEvaluationWaitedFor,   // the run waits for a peer with a share as long as it is present
+  kRosterChangeLost,      // every fourth delta of the roster is empty
+  kMaskedWeightsIgnored,  // a sum of masked updates is divided by their number
+  kFragmentStepsAll,      // the momentum of the other fragments also decays
+  kAgeNotWeighed,         // an old update counts as much as a new one
+  kAheadSpendsBoth,       // an entry also spends the samples of the training ahead
+  kGuessKeepsStale,       // a guess counts a peer's own part of the newest mean twice
+  kNoFence,               // a former leader's writes to etcd take effect
+  kStaleLease,            // a leader continues although its lease has expired by its own clock
+  kSamePlanAgain,         // an exchange is planned as if every pair of peers were connected
+  kPairForgotten,         // the run forgets at once which peers cannot reach each other
+  kRestNotScaled,         // the part that an update's scale cuts off stays in the residual
+  kFormerLifeTaken,       // a Hello of an ended process ends the session of the current one
+  kMaskedAgain,           // an update that may be in an unmasked sum is masked again
+  kShownForgotten,      // an update that replaces one that was unmasked is trained on the same data
+  kClipBelieved,        // a round is counted with any clip that the peer names
+  kRosterOfFew,         // masks are shared among three parties even if the run requires more
+  kDrawsHide,           // the privacy that a round spends is reduced by the share of parties drawn
+  kForeignExpertTaken,  // a chunk counts although its sender does not own the chunk's expert
+  kStaleOwnerTaken,     // an update counts for experts that its peer no longer owns
+  kUnownedSteps,        // an expert to which no owner contributes is stepped by zeros
 };
 
 #ifdef ATOLL_PLANTED_BUGS

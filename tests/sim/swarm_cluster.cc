@@ -203,6 +203,10 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.exchange.aggregation = plan_.aggregation;
   config.exchange.faulty = plan_.faulty;
   config.exchange.clip = plan_.clip;
+  if (plan_.experts > 0) {
+    config.experts.owners = plan_.owners;
+    config.experts.tensors = {kSimExperts};
+  }
   config.evaluation.every_rounds = plan_.evaluate_every;
   config.membership.failure_timeout = plan_.failure_timeout;
   // A coordinator knows the others, and a peer all of them.
@@ -240,10 +244,16 @@ std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
   };
   invariants_.OnStart(kCoordinatorName);
   auto root = std::make_shared<Root>();
-  root->tap = std::make_unique<TapTransport>(env.transport, [this](const Frame& frame) {
-    // What a process says that its disk has just killed goes nowhere.
-    if (Alive(kCoordinatorName)) invariants_.OnCoordinatorFrame(frame);
-  });
+  // What a process says that its disk has just killed goes nowhere.
+  root->tap = std::make_unique<TapTransport>(
+      env.transport,
+      [this](const Frame& frame) {
+        if (Alive(kCoordinatorName)) invariants_.OnCoordinatorFrame(frame);
+      },
+      nullptr,
+      [this](const std::string& peer, const Frame& frame) {
+        if (Alive(kCoordinatorName)) invariants_.OnTold(peer, frame);
+      });
   const Env tapped{env.executor, env.files, *root->tap, env.log};
   root->coordinator = std::make_unique<Coordinator>(
       tapped, ConfigOf(kCoordinatorName),
@@ -301,6 +311,7 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   settings.elements = plan_.elements;
   settings.tensors = std::min(plan_.tensors, plan_.elements);
   settings.tensors_a_layer = plan_.fragments > 0 ? 2 : 0;
+  settings.experts = plan_.experts;
   settings.seed = SimMix(plan_.seed, static_cast<uint64_t>(&MachineOf(name) - &plan_.peers[0]));
   settings.step = steps_[name];
   settings.habit = MachineOf(name).habit;
@@ -309,12 +320,17 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   History& history = invariants_.history();
   SimWorkerProbe probe;
   probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
-  probe.on_train = [&history, name](const v1::TrainSteps& train, absl::Span<const float> theta) {
+  ExpertLaw& experts = invariants_.experts();
+  probe.on_train = [&history, &experts, name](const v1::TrainSteps& train,
+                                              absl::Span<const float> theta) {
+    experts.OnTraining(name, train);
     if (train.refused()) history.OnRefused(name);
     if (train.start() == "guess") return history.OnGuess(name, train.version(), theta);
     history.OnTrain(name, train.version(), theta);
   };
-  probe.on_update = [&history, name](absl::Span<const float> update, absl::Span<const float> base) {
+  probe.on_update = [&history, &experts, name](absl::Span<const float> update,
+                                               absl::Span<const float> base) {
+    experts.OnUpdate(name, update);
     history.OnUpdate(name, update, base);
   };
   if (MachineOf(name).aggregator) {
