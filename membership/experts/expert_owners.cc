@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compression/base/bitmap.h"
+#include "compression/base/check.h"
 #include "membership/experts/expert_parts.h"
 
 namespace atolld {
@@ -55,6 +56,33 @@ void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers, 
   }
 }
 
+// Gives an expert for which only peers without room are left to the one of them that ranks first.
+// That peer hands one of its experts to the peer that owns fewest. There is one that the other does
+// not own, because the other has room and owns fewer.
+void ExpertOwners::Trade(uint32_t expert, const std::vector<std::string>& peers) {
+  const std::string* taker = nullptr;
+  const std::string* fewest = nullptr;
+  for (const std::string& peer : peers) {
+    const auto size = CountBits(owned_[peer]);
+    const auto least = fewest == nullptr ? 0 : CountBits(owned_[*fewest]);
+    if (fewest == nullptr || size < least || (size == least && peer < *fewest)) fewest = &peer;
+    if (BitAt(owned_[peer], expert)) continue;
+    if (taker == nullptr || Rank(expert, peer) > Rank(expert, *taker)) taker = &peer;
+  }
+  CHECK(taker != nullptr && taker != fewest);
+  std::string& from = owned_[*taker];
+  std::string& to = owned_[*fewest];
+  uint32_t traded = experts_;
+  for (uint32_t other = 0; other < experts_; ++other) {
+    if (!BitAt(from, other) || BitAt(to, other)) continue;
+    if (traded == experts_ || Rank(other, *fewest) > Rank(traded, *fewest)) traded = other;
+  }
+  CHECK(traded < experts_);
+  ClearBit(&from, traded);
+  SetBit(&to, traded);
+  SetBit(&from, expert);
+}
+
 void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peers) {
   if (peers.empty()) return;
   std::vector<std::string> fresh;
@@ -64,8 +92,8 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
     if (known == owned_.end()) fresh.push_back(peer);
     kept[peer] = known == owned_.end() ? OwnsNothing(experts_) : known->second;
   }
-  const size_t wanted = size_t{experts_} * std::min<size_t>(owners_, peers.size());
-  const size_t share = (wanted + peers.size() - 1) / peers.size();
+  const size_t wanted = std::min<size_t>(owners_, peers.size());
+  const size_t share = (experts_ * wanted + peers.size() - 1) / peers.size();
   if (version == version_) {
     // The others train already, and keep what they own.
     for (const std::string& peer : fresh) owned_[peer] = kept[peer];
@@ -85,7 +113,9 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
   }
   for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, share);
   // The shares of peers that own an expert already may be all the room that is left for it.
-  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, experts_);
+  for (uint32_t expert = 0; expert < experts_; ++expert) {
+    while (OwnersOf(expert) < wanted) Trade(expert, peers);
+  }
 }
 
 std::string ExpertOwners::OwnedBy(absl::string_view peer) const {

@@ -3,8 +3,8 @@
 // An owner stays an owner as long as it is there and has room. What lacks an owner goes to the
 // peers that rank first for it: the rank of a peer for an expert is a hash of the run's seed, the
 // expert and the peer (rendezvous hashing), so most experts stay where they are when a peer comes
-// or goes. No peer owns more than its share, which is ceil(experts x owners / peers), as long as
-// the others have room. Pure. Used by one thread.
+// or goes. When a round begins no peer owns more than its share, which is ceil(experts x owners /
+// peers). So nothing moves in the next round if nobody has come or gone. Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,7 @@ class ExpertOwners {
  private:
   uint64_t Rank(uint32_t expert, absl::string_view peer) const;
   void Fill(uint32_t expert, const std::vector<std::string>& peers, size_t most);
+  void Trade(uint32_t expert, const std::vector<std::string>& peers);
   size_t OwnersOf(uint32_t expert) const;
 
   const uint32_t experts_;
