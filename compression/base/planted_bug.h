@@ -53,10 +53,10 @@ enum class PlantedBug {
   kShownForgotten,      // an update that replaces one that was unmasked is trained on the same data
   kClipBelieved,        // a round is counted with any clip that the peer names
   kRosterOfFew,         // masks are shared among three parties even if the run requires more
-  kForeignExpertTaken,  // a chunk of an expert is taken from a peer that does not own it
-  kStaleOwnerTaken,     // an update counts for experts that its peer does not own any more
-  kUnownedSteps,        // an expert of which no owner contributes is stepped by a mean of zeros
   kDrawsHide,           // the privacy that a round spends is reduced by the share of parties drawn
+  kForeignExpertTaken,  // a chunk counts although its sender does not own the chunk's expert
+  kStaleOwnerTaken,     // an update counts for experts that its peer no longer owns
+  kUnownedSteps,        // an expert to which no owner contributes is stepped by zeros
 };
 
 #ifdef ATOLL_PLANTED_BUGS

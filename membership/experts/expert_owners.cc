@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compression/base/bitmap.h"
+#include "compression/base/check.h"
 #include "membership/experts/expert_parts.h"
 
 namespace atolld {
@@ -31,12 +32,37 @@ void ExpertOwners::Load(const v1::EntryHeader& header) {
   }
 }
 
+size_t ExpertOwners::OwnersOf(uint32_t expert, const std::vector<std::string>& peers) const {
+  return static_cast<size_t>(std::count_if(
+      peers.begin(), peers.end(), [&](const auto& peer) { return BitAt(OwnedBy(peer), expert); }));
+}
+
+// Takes experts from whoever owns more than its share, and from surplus owners of an expert: a peer
+// that was away while another one took its place is back. Those that rank first keep them.
+void ExpertOwners::Trim(size_t wanted, size_t share) {
+  for (uint32_t expert = 0; expert < experts_; ++expert) {
+    std::vector<std::pair<uint64_t, std::string*>> ranked;
+    for (auto& [peer, owned] : owned_) {
+      if (BitAt(owned, expert)) ranked.emplace_back(Rank(expert, peer), &owned);
+    }
+    std::sort(ranked.begin(), ranked.end(),
+              [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (size_t i = wanted; i < ranked.size(); ++i) ClearBit(ranked[i].second, expert);
+  }
+  for (auto& [peer, owned] : owned_) {
+    std::vector<std::pair<uint64_t, uint32_t>> ranked;
+    for (uint32_t expert = 0; expert < experts_; ++expert) {
+      if (BitAt(owned, expert)) ranked.emplace_back(Rank(expert, peer), expert);
+    }
+    std::sort(ranked.rbegin(), ranked.rend());
+    for (size_t i = share; i < ranked.size(); ++i) ClearBit(&owned, ranked[i].second);
+  }
+}
+
 // Gives the expert to candidates until enough of these peers own it: to those that rank first for
 // it and own fewer than `most`.
 void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers,
                         const std::vector<std::string>& candidates, size_t most) {
-  auto owners = static_cast<size_t>(std::count_if(
-      peers.begin(), peers.end(), [&](const auto& peer) { return BitAt(OwnedBy(peer), expert); }));
   std::vector<std::pair<uint64_t, const std::string*>> ranked;
   for (const std::string& peer : candidates) {
     const std::string& owned = owned_[peer];
@@ -46,11 +72,39 @@ void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers,
   }
   std::sort(ranked.begin(), ranked.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });
+  size_t owners = OwnersOf(expert, peers);
   for (const auto& [rank, peer] : ranked) {
     if (owners >= owners_) return;
     SetBit(&owned_[*peer], expert);
     ++owners;
   }
+}
+
+// Gives an expert for which only peers without room are left to the one of them that ranks first.
+// That peer hands one of its experts to the peer that owns fewest. There is one that the other does
+// not own, because the other has room and owns fewer.
+void ExpertOwners::Trade(uint32_t expert, const std::vector<std::string>& peers) {
+  const std::string* taker = nullptr;
+  const std::string* fewest = nullptr;
+  for (const std::string& peer : peers) {
+    const auto size = CountBits(owned_[peer]);
+    const auto least = fewest == nullptr ? 0 : CountBits(owned_[*fewest]);
+    if (fewest == nullptr || size < least || (size == least && peer < *fewest)) fewest = &peer;
+    if (BitAt(owned_[peer], expert)) continue;
+    if (taker == nullptr || Rank(expert, peer) > Rank(expert, *taker)) taker = &peer;
+  }
+  CHECK(taker != nullptr && taker != fewest);
+  std::string& from = owned_[*taker];
+  std::string& to = owned_[*fewest];
+  uint32_t traded = experts_;
+  for (uint32_t other = 0; other < experts_; ++other) {
+    if (!BitAt(from, other) || BitAt(to, other)) continue;
+    if (traded == experts_ || Rank(other, *fewest) > Rank(traded, *fewest)) traded = other;
+  }
+  CHECK(traded < experts_);
+  ClearBit(&from, traded);
+  SetBit(&to, traded);
+  SetBit(&from, expert);
 }
 
 void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peers) {
@@ -62,8 +116,8 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
     if (known == owned_.end()) fresh.push_back(peer);
     kept[peer] = known == owned_.end() ? OwnsNothing(experts_) : known->second;
   }
-  const size_t wanted = size_t{experts_} * std::min<size_t>(owners_, peers.size());
-  const size_t share = (wanted + peers.size() - 1) / peers.size();
+  const size_t wanted = std::min<size_t>(owners_, peers.size());
+  const size_t share = (experts_ * wanted + peers.size() - 1) / peers.size();
   if (version == version_) {
     // The others train already, and keep what they own.
     for (const std::string& peer : fresh) owned_[peer] = kept[peer];
@@ -72,18 +126,12 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
   }
   version_ = version;
   owned_ = std::move(kept);
-  // Whoever owns more than its share keeps those for which it ranks first.
-  for (auto& [peer, owned] : owned_) {
-    std::vector<std::pair<uint64_t, uint32_t>> ranked;
-    for (uint32_t expert = 0; expert < experts_; ++expert) {
-      if (BitAt(owned, expert)) ranked.emplace_back(Rank(expert, peer), expert);
-    }
-    std::sort(ranked.rbegin(), ranked.rend());
-    for (size_t i = share; i < ranked.size(); ++i) ClearBit(&owned, ranked[i].second);
-  }
+  Trim(wanted, share);
   for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, peers, share);
   // The shares of peers that own an expert already may be all the room that is left for it.
-  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, peers, experts_);
+  for (uint32_t expert = 0; expert < experts_; ++expert) {
+    while (OwnersOf(expert, peers) < wanted) Trade(expert, peers);
+  }
 }
 
 std::string ExpertOwners::OwnedBy(absl::string_view peer) const {

@@ -3,8 +3,8 @@
 // An owner stays an owner as long as it is there and has room. What lacks an owner goes to the
 // peers that rank first for it: the rank of a peer for an expert is a hash of the run's seed, the
 // expert and the peer (rendezvous hashing), so most experts stay where they are when a peer comes
-// or goes. No peer owns more than its share, which is ceil(experts x owners / peers), as long as
-// the others have room. Pure. Used by one thread.
+// or goes. When a round begins no peer owns more than its share, which is ceil(experts x owners /
+// peers). So nothing moves in the next round if nobody has come or gone. Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "absl/strings/string_view.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/experts/expert_parts.h"
 
 namespace atolld {
 
@@ -26,6 +27,12 @@ class ExpertOwners {
   // Takes over who owned what from the contributors of the newest header.
   void Load(const v1::EntryHeader& header);
 
+  // Called when a peer offers an update that covers these experts. If this process has assigned
+  // nothing yet, a former one has told the peer what it owns, and it stays so in this round.
+  void Adopt(const std::string& peer, const std::string& owned) {
+    if (version_ == 0 && ValidOwned(owned, experts_)) owned_[peer] = owned;
+  }
+
   // Assigns the experts of round `version` among these peers, once in each round: later calls for
   // the same round change nothing but give peers that are new in it what lacks an owner.
   void Assign(uint64_t version, const std::vector<std::string>& peers);
@@ -36,8 +43,11 @@ class ExpertOwners {
 
  private:
   uint64_t Rank(uint32_t expert, absl::string_view peer) const;
+  void Trim(size_t wanted, size_t share);
   void Fill(uint32_t expert, const std::vector<std::string>& peers,
             const std::vector<std::string>& candidates, size_t most);
+  void Trade(uint32_t expert, const std::vector<std::string>& peers);
+  size_t OwnersOf(uint32_t expert, const std::vector<std::string>& peers) const;
 
   const uint32_t experts_;
   const uint32_t owners_;

@@ -473,7 +473,7 @@ absl::Status EntryAttempts::CheckReady(const Ledger& ledger, const std::string& 
   if (found != refused_.end() && found->second == ready.contribution_root()) {
     return absl::InvalidArgumentError("it was refused where it was averaged");
   }
-  const absl::Status owned = experts_.Check(ledger, ready);
+  const absl::Status owned = experts_.Check(ledger, peer, ready);
   if (!owned.ok()) return owned;
   return judge_.Check(ready, experts_.Elements(ledger, ready.version()));
 }

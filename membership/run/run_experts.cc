@@ -24,9 +24,13 @@ void RunExperts::Tell(const Ledger& ledger, const Round& round, const Roster& ro
   train->set_owned(owners_->OwnedBy(peer));
 }
 
-absl::Status RunExperts::Check(const Ledger& ledger, const v1::Ready& ready) {
+absl::Status RunExperts::Check(const Ledger& ledger, const std::string& peer,
+                               const v1::Ready& ready) {
   const uint32_t experts = Know(ledger) ? fragments_.experts()->experts() : 0;
-  if (ValidOwned(ready.owned(), experts)) return absl::OkStatus();
+  if (ValidOwned(ready.owned(), experts)) {
+    if (owners_) owners_->Adopt(peer, ready.owned());
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("its update does not say which of the ", experts, " experts it was trained on"));
 }

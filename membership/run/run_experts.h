@@ -30,7 +30,7 @@ class RunExperts {
   void Tell(const Ledger& ledger, const Round& round, const Roster& roster, const std::string& peer,
             v1::Train* train);
   // Fails with INVALID_ARGUMENT if the update does not say which experts it was trained on.
-  absl::Status Check(const Ledger& ledger, const v1::Ready& ready);
+  absl::Status Check(const Ledger& ledger, const std::string& peer, const v1::Ready& ready);
   // Sets the experts for which the update of this contributor counts.
   void Limit(const v1::Ready& ready, v1::PlanMember* member) const;
   // Returns the size of the vector of entry `version`, also in a run without experts.

@@ -45,9 +45,11 @@ std::string RootOf(const v1::RunSpec& spec, uint64_t elements, const Oracle::Chu
   std::vector<Digest> digests;
   std::vector<ChunkNorms> norms;
   for (uint32_t c = 0; c < chunks.size(); ++c) {
-    const auto norm = MeasureChunk(codec, BytesOf(chunks[c]), grid.Elements(c));
     digests.push_back(Sha256(BytesOf(chunks[c])));
-    norms.push_back({norm.value_or(0), 0});
+    norms.emplace_back();
+    if (chunks[c].empty()) continue;  // not sent
+    norms.back().squared_norm =
+        MeasureChunk(codec, BytesOf(chunks[c]), grid.Elements(c)).value_or(0);
   }
   return ToBytes(ContributionRoot(ContributionLeaves(digests, norms)));
 }
@@ -274,7 +276,8 @@ void History::OnGenesis(const v1::Genesis& genesis) {
     formers_.clear();
     digests_.clear();
     initial_ = initial;
-    oracle_ = std::make_unique<Oracle>(spec_, initial_, OracleFragments(spec_, genesis.manifest()));
+    oracle_ = std::make_unique<Oracle>(spec_, initial_, OracleFragments(spec_, genesis.manifest()),
+                                       OracleParts(spec_, genesis.manifest()));
     PushState();
     if (digests_.front() == genesis.state_digest()) return;
   }
@@ -321,7 +324,8 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
           oracle_->WithResidual(values, oracle_->Covered(ready.version(), residual));
       if (AllFinite(sum)) values = std::move(sum);  // else it is as if there were none
     }
-    Oracle::Chunks chunks = oracle_->Encode(peer, first_sample, values, ready.slow_codec());
+    Oracle::Chunks chunks =
+        oracle_->Encode(peer, first_sample, values, ready.slow_codec(), ready.owned());
     if (RootOf(spec_, values.size(), chunks) != ready.contribution_root()) continue;
     made.values.push_back(std::move(values));
     made.residuals.push_back(residual);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -46,7 +45,8 @@ bool HoldsSnapshotFrom(Files& files, const std::string& dir, uint64_t version) {
 Invariants::Invariants(Terms terms)
     : terms_(std::move(terms)),
       history_([this](int invariant, const std::string& what) { Violate(invariant, what); }),
-      privacy_(terms_.privacy) {
+      privacy_(terms_.privacy),
+      experts_([this](int invariant, const std::string& what) { Violate(invariant, what); }) {
   for (const std::string& liar : terms_.hostile) history_.OnLiar(liar);
 }
 
@@ -86,6 +86,7 @@ void Invariants::OnStart(const std::string& name) {
     coordinator_alive_ = true;
     former_epoch_ = highest_epoch_;
     welcomed_ = false;
+    experts_.OnCoordinatorStart();
     return;
   }
   peers_[name].alive = true;
@@ -165,11 +166,15 @@ void Invariants::OnPeerFrame(const std::string& name, const Frame& frame) {
       return history_.OnSynced(name, message.synced().version(), message.synced().header_digest());
     case v1::PeerMessage::kReady:
       privacy_.OnReady(name, message.ready());
+      experts_.OnReady(name, message.ready());
       return history_.OnReady(name, message.ready());
     case v1::PeerMessage::kVote:
       return OnVote(name, message.vote());
     case v1::PeerMessage::kMask:
       return OnMask(name, message.mask());
+    case v1::PeerMessage::kUpdateRefused:
+      refused_.emplace(message.update_refused().version(), message.update_refused().contributor());
+      return;
     case v1::PeerMessage::kStateReport:
       return history_.OnStateDigest(name, message.state_report().version(),
                                     message.state_report().state_digest());
@@ -271,6 +276,20 @@ void Invariants::OnCoordinatorFrame(const Frame& frame) {
   }
 }
 
+void Invariants::OnTold(const std::string& peer, const Frame& frame) {
+  if (TagOf(frame) != Tag(v1::CoordinatorMessage::kTrain)) return;
+  v1::CoordinatorMessage message;
+  if (!Unpack(frame, &message).ok()) return Violate(3, "the coordinator sent no message");
+  std::set<std::string> live;
+  bool certain = true;
+  for (const auto& [name, member] : peers_) {
+    if (terms_.aggregators.count(name) > 0) continue;
+    if (member.state == "live") live.insert(name);
+    certain = certain && member.state != "suspect";
+  }
+  experts_.OnTrain(peer, message.train(), live, certain);
+}
+
 void Invariants::OnMaskRoster(const v1::MaskRoster& roster) {
   mask_threshold_ = roster.threshold();
   const auto parties = static_cast<uint32_t>(roster.parties_size());
@@ -304,7 +323,10 @@ void Invariants::OnWelcome(const v1::Welcome& welcome) {
     Violate(4, absl::StrCat("version ", announced_, " was announced, and the coordinator knows of ",
                             welcome.version(), " now"));
   }
-  if (welcome.has_genesis()) history_.OnGenesis(welcome.genesis());
+  if (welcome.has_genesis()) {
+    experts_.OnGenesis(welcome.genesis());
+    history_.OnGenesis(welcome.genesis());
+  }
   if (welcome.has_header()) OnCommit(welcome.header());
   if (welcome.has_seal()) {
     sealed_ = true;
@@ -330,6 +352,7 @@ void Invariants::OnPlan(const v1::Plan& plan) {
   // With masks the contributors sign and reveal, and only then votes can come.
   if (terms_.masked) audit_lasts_ = deadline + 2 * terms_.failure_timeout;
   plan_ends_ = terms_.now() + deadline + audit_lasts_;
+  experts_.OnPlan(plan);
   history_.OnPlan(plan);
 }
 
@@ -384,6 +407,7 @@ void Invariants::OnCommit(const v1::EntryHeader& header) {
                             " is the newest that is durable"));
   }
   if (header.version() > announced_) plan_ends_ = absl::InfiniteDuration();
+  if (header.version() > announced_) experts_.OnHeader(header);
   announced_ = std::max(announced_, header.version());
   const uint64_t lies = history_.lies();
   history_.OnAnnounced(header);
@@ -440,15 +464,36 @@ void Invariants::CheckQuorum(const v1::EntryHeader& header) {
 // Votes are not enough: what is averaged must also come from a quorum.
 void Invariants::CheckThin(const v1::EntryHeader& header) {
   for (const v1::ShardRecord& shard : header.records().shards()) {
-    size_t least = std::numeric_limits<size_t>::max();
-    for (const v1::ChunkRun& run : shard.runs()) {
-      least = std::min(least, CountBits(SetOf(header.records(), run).contributors()));
-    }
-    if (least >= terms_.quorum) continue;
-    Violate(7, absl::StrCat("version ", header.version(), " counts ", least,
-                            " contributors in chunks of ", shard.reducer(), ", and the quorum is ",
-                            terms_.quorum));
+    ForEachRun(header.records(), shard,
+               [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
+                 const size_t counted = CountBits(set.contributors());
+                 for (uint32_t chunk = first; chunk < first + chunks; ++chunk) {
+                   const size_t least = LeastCounted(header.version(), experts_.PartOf(chunk));
+                   if (counted >= least) continue;
+                   Violate(7, absl::StrCat("version ", header.version(), " counts ", counted,
+                                           " contributors in chunk ", chunk, " of ",
+                                           shard.reducer(), ", and it takes ", least,
+                                           " where the quorum is ", terms_.quorum));
+                 }
+               });
   }
+}
+
+// Returns how many contributors the mean of a chunk of this part must count. It is a quorum or, if
+// fewer own the part's expert, all of its owners that the plan has and that nothing was done to.
+size_t Invariants::LeastCounted(uint64_t version, size_t part) const {
+  if (part == 0) return terms_.quorum;
+  if (newest_plan_.version() != version) return 0;
+  size_t owners = 0;
+  for (const v1::PlanMember& member : newest_plan_.contributors()) {
+    const bool lost = std::find(newest_plan_.lost().begin(), newest_plan_.lost().end(),
+                                member.peer()) != newest_plan_.lost().end();
+    const bool well = !lost && !Hostile(member.peer()) &&
+                      DisturbedUntil(member.peer()) < exchange_began_ &&
+                      refused_.count({version, member.peer()}) == 0;
+    owners += well && ExpertLaw::Covers(member.owned(), part) ? 1 : 0;
+  }
+  return std::min<size_t>(terms_.quorum, owners);
 }
 
 // A peer that was told an older roster and all changes since then must know the same.

@@ -3,10 +3,11 @@
 //
 // Numbers are those of the guarantees: 1 agreement, 2 one history, 3 exactly once, 4 durability, 5
 // monotone versions, 6 joins, 7 quorum and deadlines, 8 membership, 9 residuals, 10 bounds, 12
-// liveness, 14 data, 15 lies, 16 masks, 19 the accounting of privacy. (11 is about strangers, 13 is
-// checked by running a seed twice.) The class is told what processes said, what became durable, and
-// what was done to each process, so that it can distinguish a false removal from a justified one.
-// Only the first violation is kept, because later ones may follow from it.
+// liveness, 14 data, 15 lies, 16 masks, 19 the accounting of privacy, 20 the ownership of experts.
+// (11 is about strangers, 13 is checked by running a seed twice.) The class is told what processes
+// said, what became durable, and what was done to each process, so that it can distinguish a false
+// removal from a justified one. Only the first violation is kept, because later ones may follow
+// from it.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "atoll/v1/membership.pb.h"
 #include "daemon/env/env.h"
 #include "membership/run/run_output.h"
+#include "tests/sim/expert_law.h"
 #include "tests/sim/history.h"
 #include "tests/sim/privacy_law.h"
 
@@ -53,6 +55,7 @@ class Invariants {
   const std::optional<Violation>& violation() const { return violation_; }
   void Violate(int invariant, const std::string& what);
   History& history() { return history_; }
+  ExpertLaw& experts() { return experts_; }
   const v1::Plan& newest_plan() const { return newest_plan_; }
   uint64_t plans_told() const { return plans_told_; }
   // The number of shares of masks that parties have revealed.
@@ -82,6 +85,8 @@ class Invariants {
   // Events in the run.
   void OnPeerFrame(const std::string& peer, const Frame& frame);
   void OnCoordinatorFrame(const Frame& frame);
+  // Called in addition with each frame that a coordinator, even a former leader, says to this peer.
+  void OnTold(const std::string& peer, const Frame& frame);
   // Called with a frame of a coordinator that no longer leads and may not know it yet. What it
   // announces is still true.
   void OnFormerLeaderFrame(const Frame& frame);
@@ -118,6 +123,7 @@ class Invariants {
   void CheckRemoval(const MemberRecord& member);
   void CheckQuorum(const v1::EntryHeader& header);
   void CheckThin(const v1::EntryHeader& header);
+  size_t LeastCounted(uint64_t version, size_t part) const;
   void OnRoster(const v1::Roster& roster);
   void OnRosterDelta(const v1::RosterDelta& delta);
   void CheckAddresses(const v1::Roster& roster);
@@ -127,6 +133,7 @@ class Invariants {
   const Terms terms_;
   History history_;
   PrivacyLaw privacy_;
+  ExpertLaw experts_;
   std::optional<Violation> violation_;
   std::map<std::string, absl::Duration> disturbed_;  // The time until which each process is
                                                      // disturbed.
@@ -156,6 +163,8 @@ class Invariants {
   uint64_t plans_told_ = 0;  // The number of plans, counting revisions, that were told to any peer.
   uint64_t openings_ = 0;
   std::map<uint64_t, Ballots> ballots_;  // By version.
+  // Contributors, by version, of which somebody has refused a chunk.
+  std::set<std::pair<uint64_t, std::string>> refused_;
   // The versions that a hostile peer took part in averaging.
   std::set<uint64_t> hostile_versions_;
   std::map<char, std::string> newest_frames_;

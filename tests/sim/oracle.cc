@@ -7,6 +7,7 @@
 
 #include "compression/base/check.h"
 #include "membership/history/digest.h"
+#include "tests/sim/oracle_fragments.h"
 #include "tests/sim/oracle_rules.h"
 #include "tests/unit/compression/codec_reference.h"
 
@@ -94,7 +95,7 @@ ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk) {
 }
 
 Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial,
-               std::vector<std::vector<size_t>> fragments)
+               std::vector<std::vector<size_t>> fragments, std::vector<size_t> parts)
     : update_codec_(spec.exchange().codec()),
       slow_codec_(spec.exchange().slow_codec()),
       mean_codec_(spec.exchange().upper_codec().empty() ? update_codec_
@@ -107,6 +108,7 @@ Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial,
       rule_(spec.exchange().aggregation()),
       faulty_(spec.exchange().faulty()),
       fragments_(std::move(fragments)),
+      parts_(std::move(parts)),
       theta_(initial.begin(), initial.end()),
       momentum_(outer_ == "average" ? 0 : initial.size(), 0.0f),
       second_moment_(adaptive_ ? initial.size() : 0, 0.0f),
@@ -142,14 +144,25 @@ size_t Oracle::PlaceOf(uint64_t version, size_t at) const {
 
 std::vector<float> Oracle::Covered(uint64_t version, absl::Span<const float> all) const {
   std::vector<float> covered;
-  for (size_t i = 0; i < Covers(version); ++i) covered.push_back(all[PlaceOf(version, i)]);
+  for (size_t i = 0; i < Covers(version); ++i) {
+    const size_t place = PlaceOf(version, i);
+    covered.push_back(place == kNoPlace ? 0.0f : all[place]);
+  }
   return covered;
 }
 
 void Oracle::PutBack(uint64_t version, absl::Span<const float> covered,
                      std::vector<float>* all) const {
   CHECK(covered.size() == Covers(version) && all->size() == theta_.size());
-  for (size_t i = 0; i < covered.size(); ++i) (*all)[PlaceOf(version, i)] = covered[i];
+  for (size_t i = 0; i < covered.size(); ++i) {
+    const size_t place = PlaceOf(version, i);
+    if (place != kNoPlace) (*all)[place] = covered[i];
+  }
+}
+
+bool Oracle::Unowned(const v1::EntryHeader& header, size_t chunk) const {
+  return !parts_.empty() &&
+         SourcesOf(header, chunk).contributors.find_first_not_of('\0') == std::string::npos;
 }
 
 bool Oracle::Stochastic(const std::string& codec) const {
@@ -167,7 +180,9 @@ std::string Oracle::EncodeUpdate(absl::Span<const float> values, uint64_t key, b
   return encoded;
 }
 
+// What was not sent counts as zeros.
 std::vector<float> Oracle::DecodeUpdate(const std::string& bytes, size_t elements) const {
+  if (bytes.empty()) return std::vector<float>(elements, 0.0f);
   if (slow_codec_.empty()) return Decode(update_codec_, bytes, elements);
   return Decode(bytes.back() == 1 ? slow_codec_ : update_codec_, bytes.substr(0, bytes.size() - 1),
                 elements);
@@ -183,16 +198,22 @@ std::string Oracle::EncodeMean(absl::Span<const float> mean, uint64_t key) const
 // The chunks' keys differ by chunk, update and peer; a peer's part is the head of its name's
 // digest.
 Oracle::Chunks Oracle::Encode(const std::string& peer, uint64_t first_sample,
-                              absl::Span<const float> values, bool slow) const {
+                              absl::Span<const float> values, bool slow,
+                              const std::string& owned) const {
   for (const float value : values) {
     if (!std::isfinite(value)) return {};
   }
-  const uint64_t part = PartOf(peer);
+  const uint64_t of_peer = PartOf(peer);
   Chunks chunks;
   for (size_t chunk = 0; chunk < Count(values.size()); ++chunk) {
+    const size_t part = parts_.empty() ? 0 : parts_[chunk];
+    if (part != 0 && !Bit(owned, part - 1)) {
+      chunks.emplace_back();
+      continue;
+    }
     chunks.push_back(
         EncodeUpdate(values.subspan(chunk * chunk_elements_, Elements(values.size(), chunk)),
-                     ReferenceKey(seed_, first_sample, part, chunk), slow));
+                     ReferenceKey(seed_, first_sample, of_peer, chunk), slow));
   }
   return chunks;
 }
@@ -209,6 +230,7 @@ std::vector<float> Oracle::WithResidual(std::vector<float> update,
 double Oracle::SquaredNorm(const Chunks& chunks, size_t values) const {
   double sum = 0;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    if (chunks[chunk].empty()) continue;  // not sent
     const size_t elements = Elements(values, chunk);
     sum =
         sum + (slow_codec_.empty() ? SquaredNormOf(update_codec_, chunks[chunk], elements)
@@ -220,14 +242,15 @@ double Oracle::SquaredNorm(const Chunks& chunks, size_t values) const {
 double Oracle::SquaredDistance(const Chunks& chunks) const {
   double sum = 0;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    const size_t elements = Elements(theta_.size(), chunk);
+    if (chunks[chunk].empty()) continue;  // not sent
+    const size_t elements = Elements(Covers(version_ + 1), chunk);
     const std::vector<float> centre = CentreOf(chunk, elements);
     sum = sum + OracleSquares(DecodeUpdate(chunks[chunk], elements), &centre);
   }
   return sum;
 }
 
-// Only for a run without fragments: with fragments no rule has a centre.
+// Only for a run in which all entries cover the same values: otherwise no rule has a centre.
 std::vector<float> Oracle::CentreOf(size_t chunk, size_t elements) const {
   if (mean_.empty()) return std::vector<float>(elements, 0.0f);
   const auto begin = mean_.begin() + static_cast<std::ptrdiff_t>(chunk * chunk_elements_);
@@ -241,6 +264,8 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
                                 size_t chunk) const {
   const uint64_t version = header.version();
   const size_t elements = Elements(Covers(version), chunk);
+  const uint64_t key = ReferenceKey(seed_, version, 0, chunk);
+  if (Unowned(header, chunk)) return EncodeMean(std::vector<float>(elements, 0.0f), key);
   const ChunkSources sources = SourcesOf(header, chunk);
   const size_t count = contributions.size();
   std::vector<bool> done(count, false);
@@ -271,7 +296,6 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
       pieces.push_back({Decode(mean_codec_, partial, elements), weight, 1});
     }
   }
-  const uint64_t key = ReferenceKey(seed_, version, 0, chunk);
   const bool centred = header.clipping_steps() == 1;
   const std::vector<float> centre = centred ? CentreOf(chunk, elements) : std::vector<float>();
   const bool weighted = rule_.empty() || rule_ == "mean" || rule_ == "centred_clipping";
@@ -473,8 +497,10 @@ void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
         Decode(mean_codec_, payload.substr(at, size), Elements(covers, chunk));
     at += size;
     next_mean.insert(next_mean.end(), mean.begin(), mean.end());
+    if (Unowned(header, chunk)) continue;
     for (size_t i = 0; i < mean.size(); ++i) {
       const size_t place = PlaceOf(header.version(), chunk * chunk_elements_ + i);
+      if (place == kNoPlace) continue;
       StepControl(header, mean[i], place);
       StepValue(header, mean[i], place);
     }

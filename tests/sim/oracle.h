@@ -23,9 +23,9 @@ class Oracle {
   using Chunks = std::vector<std::string>;
 
   // `spec` has the codecs, the chunks and the outer rule; `initial` is theta of version 0;
-  // `fragments` comes from OracleFragments.
+  // `fragments` comes from OracleFragments, and `parts` from OracleParts.
   Oracle(const v1::RunSpec& spec, absl::Span<const float> initial,
-         std::vector<std::vector<size_t>> fragments = {});
+         std::vector<std::vector<size_t>> fragments = {}, std::vector<size_t> parts = {});
 
   uint64_t version() const { return version_; }
   const std::vector<float>& theta() const { return theta_; }
@@ -44,15 +44,17 @@ class Oracle {
 
   // Returns the fragment that entry `version` covers; 0 if there are no fragments.
   size_t FragmentOf(uint64_t version) const;
-  // Covered returns the values that entry `version` covers, one after another. PutBack writes them
-  // into the whole vector. Updates and residuals below contain these values only.
+  // Covered returns the values that entry `version` covers, one after another, with zeros where the
+  // entry has values of no tensor. PutBack writes them into the whole vector. Updates and residuals
+  // below contain these values only.
   std::vector<float> Covered(uint64_t version, absl::Span<const float> all) const;
   void PutBack(uint64_t version, absl::Span<const float> covered, std::vector<float>* all) const;
 
   // Returns what a peer sends for an update that was trained on samples from `first_sample` on, or
-  // no chunks if a value is not finite. If `slow` is true, it uses the codec for slow lines.
+  // no chunks if a value is not finite. If `slow` is true, it uses the codec for slow lines. If the
+  // run has experts, the chunks of those that are not in the bitmap `owned` are empty.
   Chunks Encode(const std::string& peer, uint64_t first_sample, absl::Span<const float> values,
-                bool slow = false) const;
+                bool slow = false, const std::string& owned = "") const;
 
   // Returns update + decay x residual.
   std::vector<float> WithResidual(std::vector<float> update,
@@ -111,6 +113,8 @@ class Oracle {
   size_t Count(size_t values) const;
   size_t Covers(uint64_t version) const;  // the number of values that the entry covers
   size_t PlaceOf(uint64_t version, size_t at) const;
+  // Returns true if no owner of the chunk's expert has contributed to the entry.
+  bool Unowned(const v1::EntryHeader& header, size_t chunk) const;
   // Returns true if the run rounds stochastically and the codec supports it. Otherwise the `key`
   // has no effect.
   bool Stochastic(const std::string& codec) const;
@@ -143,6 +147,7 @@ class Oracle {
   const std::string rule_;
   const size_t faulty_;
   const std::vector<std::vector<size_t>> fragments_;
+  const std::vector<size_t> parts_;  // of each chunk; empty if the run has no experts
   uint64_t version_ = 0;
   std::vector<float> theta_;
   std::vector<float> momentum_;

@@ -1,6 +1,8 @@
 #include "tests/sim/oracle_fragments.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string>
 
 namespace atolld {
@@ -69,10 +71,76 @@ bool Level(std::vector<Stretch>* stretches, size_t fragments, size_t mean) {
   return true;
 }
 
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Returns true if the rest of the name, from `at` on, fits the pattern, and sets `number` to what
+// its "#" stands for.
+bool Fits(const std::string& pattern, const std::string& name, size_t at, std::string* number) {
+  if (pattern.empty()) return at == name.size();
+  const std::string rest = pattern.substr(1);
+  if (pattern[0] == '*') {
+    for (size_t next = at; next <= name.size(); ++next) {
+      if (Fits(rest, name, next, number)) return true;
+    }
+    return false;
+  }
+  if (pattern[0] != '#') {
+    return at < name.size() && name[at] == pattern[0] && Fits(rest, name, at + 1, number);
+  }
+  size_t end = at;
+  while (end < name.size() && IsDigit(name[end])) ++end;
+  const bool inside = at > 0 && IsDigit(name[at - 1]);
+  if (end == at || inside || !Fits(rest, name, end, number)) return false;
+  *number = name.substr(at, end - at);
+  return true;
+}
+
+// Returns the positions of the values of each part.
+std::vector<std::vector<size_t>> PlacesOfParts(const v1::RunSpec& spec,
+                                               const v1::Manifest& manifest) {
+  std::map<int64_t, std::vector<size_t>> parts = {{-1, {}}};  // by the expert's number
+  for (const v1::Tensor& tensor : manifest.tensors()) {
+    int64_t part = -1;
+    for (const std::string& pattern : spec.experts().tensors()) {
+      std::string number;
+      if (part < 0 && Fits(pattern, tensor.name(), 0, &number)) part = std::stoll(number);
+    }
+    size_t size = 1;
+    for (const uint64_t dimension : tensor.shape()) size *= dimension;
+    for (size_t i = 0; i < size; ++i) parts[part].push_back(tensor.offset() + i);
+  }
+  std::vector<std::vector<size_t>> places;
+  for (const auto& [number, values] : parts) places.push_back(values);
+  return places;
+}
+
+size_t ChunksOf(const v1::RunSpec& spec, size_t values) {
+  const size_t chunk = spec.exchange().chunk_elements();
+  return (values + chunk - 1) / chunk;
+}
+
 }  // namespace
+
+std::vector<size_t> OracleParts(const v1::RunSpec& spec, const v1::Manifest& manifest) {
+  std::vector<size_t> parts;
+  if (spec.experts().owners() == 0) return parts;
+  const std::vector<std::vector<size_t>> places = PlacesOfParts(spec, manifest);
+  for (size_t part = 0; part < places.size(); ++part) {
+    parts.insert(parts.end(), ChunksOf(spec, places[part].size()), part);
+  }
+  return parts;
+}
 
 std::vector<std::vector<size_t>> OracleFragments(const v1::RunSpec& spec,
                                                  const v1::Manifest& manifest) {
+  if (spec.experts().owners() != 0) {
+    std::vector<size_t> entry;
+    for (const std::vector<size_t>& part : PlacesOfParts(spec, manifest)) {
+      entry.resize(ChunksOf(spec, entry.size()) * spec.exchange().chunk_elements(), kNoPlace);
+      entry.insert(entry.end(), part.begin(), part.end());
+    }
+    return {entry};
+  }
   const size_t fragments = spec.mode().kind() == "streaming" ? spec.mode().fragments() : 1;
   if (fragments < 2) return {};
   std::vector<std::string> layers;

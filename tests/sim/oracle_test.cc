@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "compression/codec.h"
+#include "tests/sim/oracle_fragments.h"
 #include "tests/sim/sim_events.h"
 #include "tests/unit/membership/history/records_text.h"
 
@@ -140,6 +141,44 @@ TEST(OracleTest, NesterovStepsAsWritten) {
   EXPECT_EQ(oracle.theta(), std::vector<float>{6.75f});
   EXPECT_EQ(oracle.momentum(), std::vector<float>{3});
   EXPECT_EQ(oracle.version(), 2u);
+}
+
+// If this failed, the oracle would step an expert that nobody owns, count an update in a chunk that
+// it does not have, or take the values between two parts for values of a tensor.
+TEST(OracleTest, ExpertsBeginWithAChunkAndMoveByTheirOwners) {
+  // Two values that all train around one of expert 7 and one of expert 12, in chunks of 3.
+  v1::RunSpec spec = SpecOf("fp32", "average", 3);
+  spec.mutable_experts()->add_tensors("*.#");
+  spec.mutable_experts()->set_owners(1);
+  v1::Manifest manifest;
+  for (const char* const name : {"first", "expert.12", "expert.7", "last"}) {
+    v1::Tensor* const tensor = manifest.add_tensors();
+    tensor->set_name(name);
+    tensor->add_shape(1);
+    tensor->set_offset(static_cast<uint64_t>(manifest.tensors_size()) - 1);
+  }
+  const std::vector<std::vector<size_t>> places = OracleFragments(spec, manifest);
+  const std::vector<size_t> expected = {0, 3, kNoPlace, 2, kNoPlace, kNoPlace, 1};
+  ASSERT_EQ(places, std::vector<std::vector<size_t>>{expected});
+  const std::vector<size_t> parts = OracleParts(spec, manifest);
+  ASSERT_EQ(parts, (std::vector<size_t>{0, 1, 2}));
+  Oracle oracle(spec, std::vector<float>{10, 20, 30, 40}, places, parts);
+  const std::vector<float> update = oracle.Covered(1, std::vector<float>{1, 2, 3, 4});
+  EXPECT_EQ(update, (std::vector<float>{1, 4, 0, 3, 0, 0, 2}));
+  const Oracle::Chunks first = oracle.Encode("p1", 0, update, false, "\x01");
+  const Oracle::Chunks second = oracle.Encode("p2", 0, update, false, std::string(1, '\0'));
+  EXPECT_TRUE(first[2].empty());
+  EXPECT_TRUE(second[1].empty());
+  EXPECT_EQ(oracle.SquaredNorm(first, update.size()), 1 + 16 + 9);
+  v1::EntryHeader header;
+  header.set_version(1);
+  for (int i = 0; i < 2; ++i) header.add_contributors()->set_weight_bits(Bits(1));
+  const std::string nobody(1, '\0');
+  *header.mutable_records() = RecordsOf({{"p1", {{1, "\x03"}, {1, "\x01"}, {1, nobody}}}});
+  AddScalar("learning_rate", 1, &header);
+  oracle.Step(header, oracle.Payload(header, {&first, &second}));
+  EXPECT_EQ(oracle.theta(), (std::vector<float>{9, 20, 27, 36}));
+  EXPECT_EQ(oracle.Residual(header, 0, update, first), (std::vector<float>{0, 0, 0, 0, 0, 0, 2}));
 }
 
 // If this failed, a guess would be checked against a formula other than that of modes.md.

@@ -16,7 +16,7 @@ struct Name {
   RunsOfBug runs = {};
 };
 
-const std::array<Name, 43> kNames = {{
+const std::array<Name, 46> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync", {"", 25}},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart", {"", 6}},
@@ -60,6 +60,9 @@ const std::array<Name, 43> kNames = {{
     {PlantedBug::kClipBelieved, "clip-believed", {"", 23}},
     {PlantedBug::kRosterOfFew, "roster-of-few", {"", 77}},
     {PlantedBug::kDrawsHide, "draws-hide", {"", 23}},
+    {PlantedBug::kForeignExpertTaken, "foreign-expert-taken", {"", 0}},
+    {PlantedBug::kStaleOwnerTaken, "stale-owner-taken", {"", 0}},
+    {PlantedBug::kUnownedSteps, "unowned-steps", {"", 0}},
 }};
 
 }  // namespace

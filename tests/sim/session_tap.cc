@@ -26,14 +26,20 @@ class TapCall final : public ForwardingCall {
 
 absl::StatusOr<std::unique_ptr<Listener>> TapTransport::Listen(const std::string& address,
                                                                Acceptor acceptor) {
-  return under_.Listen(address,
-                       [acceptor = std::move(acceptor), on_frame = on_frame_, on_call = on_call_](
-                           const std::string& method, std::unique_ptr<Call> call) {
-                         if (on_call) on_call(method);
-                         if (method == kTapped)
-                           call = std::make_unique<TapCall>(std::move(call), on_frame);
-                         acceptor(method, std::move(call));
-                       });
+  return under_.Listen(
+      address, [acceptor = std::move(acceptor), on_frame = on_frame_, on_call = on_call_,
+                on_told = on_told_](const std::string& method, std::unique_ptr<Call> call) {
+        if (on_call) on_call(method);
+        if (method != kTapped) return acceptor(method, std::move(call));
+        OnFrame heard = on_frame;
+        if (on_told && call->identity()) {
+          heard = [on_frame, on_told, caller = call->identity()->id](const Frame& frame) {
+            on_told(caller, frame);
+            on_frame(frame);
+          };
+        }
+        acceptor(method, std::make_unique<TapCall>(std::move(call), std::move(heard)));
+      });
 }
 
 std::unique_ptr<Call> TapTransport::Dial(const std::string& address, const std::string& method,

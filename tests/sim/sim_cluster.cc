@@ -77,6 +77,10 @@ Config SimCluster::ConfigOf(const std::string& name) const {
     config.mode.fragments = settings_.fragments;
     config.mode.overlap = 0;
   }
+  if (settings_.experts > 0) {
+    config.experts.owners = settings_.owners;
+    config.experts.tensors = {kSimExperts};
+  }
   if (settings_.masked) {
     config.data.is_private = true;
     config.privacy.masked = true;
@@ -160,6 +164,7 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
     trainer.tensors = 4 * settings_.fragments + 1;
     trainer.tensors_a_layer = 2;
   }
+  trainer.experts = settings_.experts;
   trainer.seed = std::hash<std::string>()(name);
   if (settings_.own_initial) trainer.initial = trainer.seed;
   const auto step = settings_.steps.find(name);

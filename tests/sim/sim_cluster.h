@@ -39,6 +39,8 @@ struct SimClusterSettings {
   int founders = 0;  // The trainers that the first round waits for; 0 means `peers`.
   uint64_t elements = 10000;
   uint32_t fragments = 0;  // for mode "streaming", merged at the boundary; 0 means mode "sync"
+  uint32_t experts = 0;    // the model's experts; 0 means a model without any
+  uint32_t owners = 0;     // how many peers own an expert
   std::string codec = "int8";
   std::string upper_codec;
   uint32_t chunk_elements = 4096;

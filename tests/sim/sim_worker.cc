@@ -30,6 +30,38 @@ constexpr absl::Duration kStopPatience = absl::Seconds(5);
 constexpr float kNotZero = 1e-6f;
 constexpr absl::Duration kProgressEvery = absl::Seconds(1);
 
+void AddTensor(const std::string& name, uint64_t offset, uint64_t end, v1::Manifest* manifest) {
+  v1::Tensor* const tensor = manifest->add_tensors();
+  tensor->set_name(name);
+  tensor->add_shape(end - offset);
+  tensor->set_offset(offset);
+}
+
+// Adds two layers of experts, the second one in the opposite order and with two tensors an expert,
+// and a shared tensor before, between and after them. A part then has several ranges, of which some
+// have several tensors.
+void AddExperts(uint32_t experts, uint64_t elements, v1::Manifest* manifest) {
+  std::vector<std::string> names = {"shared.0"};
+  for (uint32_t i = 0; i < experts; ++i) names.push_back(absl::StrCat("expert.", i, ".w0"));
+  names.push_back("shared.1");
+  for (uint32_t i = experts; i > 0; --i) {
+    names.push_back(absl::StrCat("expert.", i - 1, ".w1"));
+    names.push_back(absl::StrCat("expert.", i - 1, ".b1"));
+  }
+  names.push_back("shared.2");
+  const auto share = [](size_t tensor) { return uint64_t{2 + tensor % 3}; };
+  uint64_t shares = 0;
+  for (size_t i = 0; i < names.size(); ++i) shares += share(i);
+  uint64_t offset = 0;
+  uint64_t taken = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    taken += share(i);
+    const uint64_t end = elements * taken / shares;
+    AddTensor(names[i], offset, end, manifest);
+    offset = end;
+  }
+}
+
 float Noise(uint64_t value) {  // [-0.5, 0.5)
   return static_cast<float>(Mix(value) >> 40) / static_cast<float>(1 << 24) - 0.5f;
 }
@@ -51,21 +83,21 @@ void SimWorker::Configure() {
   if (paused_ || running_) return;
   running_ = true;
   v1::WorkerConfigured configured;
+  v1::Manifest* const manifest = configured.mutable_manifest();
+  if (settings_.experts > 0) AddExperts(settings_.experts, settings_.elements, manifest);
   uint64_t offset = 0;
-  for (uint64_t i = 0; i < settings_.tensors; ++i) {
+  for (uint64_t i = 0; settings_.experts == 0 && i < settings_.tensors; ++i) {
     const uint64_t layer = settings_.tensors_a_layer;
     const uint64_t share = layer == 0 ? i + 1 : (i + 1) * (i + 2);
     const uint64_t shares =
         layer == 0 ? settings_.tensors : settings_.tensors * (settings_.tensors + 1);
     const uint64_t end = settings_.elements * share / shares;
-    v1::Tensor* tensor = configured.mutable_manifest()->add_tensors();
-    tensor->set_name(layer == 0 ? absl::StrCat("weights", i)
-                                : absl::StrCat("layers.", i / layer, ".weights", i));
-    tensor->add_shape(end - offset);
-    tensor->set_offset(offset);
+    AddTensor(
+        layer == 0 ? absl::StrCat("weights", i) : absl::StrCat("layers.", i / layer, ".weights", i),
+        offset, end, manifest);
     offset = end;
   }
-  configured.mutable_manifest()->set_elements(settings_.elements);
+  manifest->set_elements(settings_.elements);
   configured.set_data_digest(std::string(32, 'd'));
   configured.set_train_tokens(1 << 20);
   configured.set_validation_tokens(1 << 16);
@@ -159,6 +191,8 @@ void SimWorker::Train(const v1::TrainSteps& train) {
   for (uint64_t i = 0; i < settings_.elements; ++i) {
     learned_[i] = 0.3f * (from[i] - Target(i)) + 0.01f * Noise(noise_seed + i);
   }
+  frozen_.assign(train.frozen().begin(), train.frozen().end());
+  ClearFrozen(learned_.data());
   for (uint64_t i = 0; i < own_.size(); ++i) own_[i] = own_[i] - learned_[i];
   start_ = base_;
   keeps_parameters_ = false;
@@ -259,10 +293,24 @@ void SimWorker::ForgetParameters() {
 void SimWorker::SpoilUpdate() {
   const Spoil spoil = std::exchange(spoil_, Spoil::kNone);
   if (spoil == Spoil::kNone) return;
-  float& value = update_[settings_.elements / 2];
+  uint64_t at = settings_.elements / 2;
+  for (const v1::ValueRange& range : frozen_) {
+    if (range.first() <= at && at < range.first() + range.count()) {
+      at = range.first() + range.count();
+    }
+  }
+  float& value = update_[at % settings_.elements];
   if (spoil == Spoil::kNaN) value = std::numeric_limits<float>::quiet_NaN();
   if (spoil == Spoil::kInfinity) value = -std::numeric_limits<float>::infinity();
   if (spoil == Spoil::kHuge) value = 1e30f;
+}
+
+void SimWorker::ClearFrozen(float* values) const {
+  for (const v1::ValueRange& range : frozen_) {
+    CHECK(range.first() <= settings_.elements &&
+          range.count() <= settings_.elements - range.first());
+    std::fill_n(values + range.first(), range.count(), 0.0f);
+  }
 }
 
 void SimWorker::LieByHabit() {
@@ -308,6 +356,8 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
   }
   LieByHabit();
   SpoilUpdate();
+  // A rebase sets the parameters of frozen ranges to theta, so nothing moves there in any case.
+  ClearFrozen(update_);
   if (probe_.on_update) probe_.on_update({update_, settings_.elements}, base_);
   v1::WorkerMessage answer;
   v1::Boundary* boundary = answer.mutable_boundary();

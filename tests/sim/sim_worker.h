@@ -2,10 +2,10 @@
 // follow a run's mathematics.
 //
 // Like a real worker it takes theta, or a guess of it, when its training begins; it rebases when a
-// commit passes, or continues from its own parameters and merges ranges; and it writes base -
-// parameters into the shared memory. Its steps take virtual time. A test can make it slow, kill it,
-// make it hang, or make it hand over nonsense, and can observe what it takes and gives.
-// Deterministic.
+// commit passes, or continues from its own parameters and merges ranges; it leaves frozen ranges as
+// they are; and it writes base - parameters into the shared memory. Its steps take virtual time. A
+// test can make it slow, kill it, make it hang, or make it hand over nonsense, and can observe what
+// it takes and gives. Deterministic.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,18 @@ enum class StubHabit {
   kHuge,    // 1e30 in every value
 };
 
+// The pattern of the names of the tensors of experts that a SimWorker has.
+inline constexpr char kSimExperts[] = "expert.#.*";
+
 struct SimWorkerSettings {
   uint64_t elements = 10000;
   uint64_t tensors = 1;  // The number of tensors into which the elements are divided.
   // The tensors form layers of this many, each tensor larger than the previous one; 0 means equal
   // tensors and no layers.
   uint64_t tensors_a_layer = 0;
+  // If above 0, `tensors` has no effect: there are three shared tensors, and three of each of these
+  // experts, of unequal sizes and in turn.
+  uint32_t experts = 0;
   uint64_t seed = 1;     // The seed of this peer's noise.
   uint64_t initial = 0;  // The seed of the initial parameters that it makes.
   absl::Duration step = absl::Milliseconds(50);
@@ -117,6 +123,7 @@ class SimWorker final : public Worker {
   void FinishTraining(const v1::TrainSteps& train, absl::Duration took);
   void SpoilUpdate();
   void LieByHabit();
+  void ClearFrozen(float* values) const;
   void Evaluate(const v1::EvaluateShare& evaluate);
   float Target(uint64_t i) const;
 
@@ -150,6 +157,7 @@ class SimWorker final : public Worker {
   // moves the parameters along with the base, the worker hands over exactly this.
   std::vector<float> learned_;
   std::vector<float> start_;
+  std::vector<v1::ValueRange> frozen_;  // what the present training does not move, ascending
   bool keeps_parameters_ = false;  // true if a rebase of this training has left the parameters as
                                    // they are
   // The worker's own parameters, as they will be after the steps under way; empty unless the run's

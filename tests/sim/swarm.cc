@@ -68,7 +68,7 @@ absl::Duration Swarm::Deadline() const {
 // that is fetched, and the history of headers. The sizes are generous, the numbers are not.
 uint64_t Swarm::MostOnDisk() const {
   const uint64_t snapshot = 8 * plan_.elements + 16384;
-  const uint64_t entry = 5 * plan_.elements + 4096;
+  const uint64_t entry = 5 * MostEntryValues(plan_) + 4096;
   const uint64_t headers = uint64_t{1} << 20;
   if (plan_.keep_bytes != 0) {
     return std::max(plan_.keep_bytes, 3 * snapshot + 10 * entry) + 2 * snapshot + 2 * entry;

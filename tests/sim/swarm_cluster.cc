@@ -98,6 +98,42 @@ void SetPrivacy(const SwarmPlan& plan, Config* config) {
   config->privacy.sampling = 1;
 }
 
+// Sets the mode, and the experts' owners, which are for one mode.
+void SetMode(const SwarmPlan& plan, Config* config) {
+  config->mode.kind = plan.mode;
+  config->mode.fragments = std::max<uint32_t>(plan.fragments, 1);
+  config->mode.overlap = plan.overlap;
+  config->mode.merge = plan.merge;
+  config->mode.age_decay = plan.age_decay;
+  config->mode.age_cutoff = plan.age_cutoff;
+  config->mode.gap_penalty = plan.gap_penalty;
+  config->mode.momentum_clip = plan.momentum_clip;
+  if (plan.experts == 0) return;
+  config->experts.owners = plan.owners;
+  config->experts.tensors = {kSimExperts};
+}
+
+// Shows the invariants what the peer's worker takes and gives.
+SimWorkerProbe ProbeFor(const std::string& name, Invariants& invariants) {
+  History& history = invariants.history();
+  ExpertLaw& experts = invariants.experts();
+  SimWorkerProbe probe;
+  probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
+  probe.on_train = [&history, &experts, name](const v1::TrainSteps& train,
+                                              absl::Span<const float> theta) {
+    experts.OnTraining(name, train);
+    if (train.refused()) history.OnRefused(name);
+    if (train.start() == "guess") return history.OnGuess(name, train.version(), theta);
+    history.OnTrain(name, train.version(), theta);
+  };
+  probe.on_update = [&history, &experts, name](absl::Span<const float> update,
+                                               absl::Span<const float> base) {
+    experts.OnUpdate(name, update);
+    history.OnUpdate(name, update, base);
+  };
+  return probe;
+}
+
 }  // namespace
 
 struct SwarmCluster::Node {
@@ -183,14 +219,7 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.outer.learning_rate = plan_.learning_rate;
   config.outer.momentum = plan_.momentum;
   config.outer.buffer = plan_.outer_buffer;
-  config.mode.kind = plan_.mode;
-  config.mode.fragments = std::max<uint32_t>(plan_.fragments, 1);
-  config.mode.overlap = plan_.overlap;
-  config.mode.merge = plan_.merge;
-  config.mode.age_decay = plan_.age_decay;
-  config.mode.age_cutoff = plan_.age_cutoff;
-  config.mode.gap_penalty = plan_.gap_penalty;
-  config.mode.momentum_clip = plan_.momentum_clip;
+  SetMode(plan_, &config);
   config.exchange.codec = plan_.codec;
   config.exchange.upper_codec = plan_.upper_codec;
   config.exchange.slow_codec = plan_.slow_codec;
@@ -240,10 +269,16 @@ std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
   };
   invariants_.OnStart(kCoordinatorName);
   auto root = std::make_shared<Root>();
-  root->tap = std::make_unique<TapTransport>(env.transport, [this](const Frame& frame) {
-    // What a process says that its disk has just killed goes nowhere.
-    if (Alive(kCoordinatorName)) invariants_.OnCoordinatorFrame(frame);
-  });
+  // What a process says that its disk has just killed goes nowhere.
+  root->tap = std::make_unique<TapTransport>(
+      env.transport,
+      [this](const Frame& frame) {
+        if (Alive(kCoordinatorName)) invariants_.OnCoordinatorFrame(frame);
+      },
+      nullptr,
+      [this](const std::string& peer, const Frame& frame) {
+        if (Alive(kCoordinatorName)) invariants_.OnTold(peer, frame);
+      });
   const Env tapped{env.executor, env.files, *root->tap, env.log};
   root->coordinator = std::make_unique<Coordinator>(
       tapped, ConfigOf(kCoordinatorName),
@@ -301,26 +336,16 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   settings.elements = plan_.elements;
   settings.tensors = std::min(plan_.tensors, plan_.elements);
   settings.tensors_a_layer = plan_.fragments > 0 ? 2 : 0;
+  settings.experts = plan_.experts;
   settings.seed = SimMix(plan_.seed, static_cast<uint64_t>(&MachineOf(name) - &plan_.peers[0]));
   settings.step = steps_[name];
   settings.habit = MachineOf(name).habit;
   // Where version 0 may be made twice, the two are not the same.
   if (!NamesOf(plan_, KeepsVersionZero).empty()) settings.initial = settings.seed;
-  History& history = invariants_.history();
-  SimWorkerProbe probe;
-  probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
-  probe.on_train = [&history, name](const v1::TrainSteps& train, absl::Span<const float> theta) {
-    if (train.refused()) history.OnRefused(name);
-    if (train.start() == "guess") return history.OnGuess(name, train.version(), theta);
-    history.OnTrain(name, train.version(), theta);
-  };
-  probe.on_update = [&history, name](absl::Span<const float> update, absl::Span<const float> base) {
-    history.OnUpdate(name, update, base);
-  };
   if (MachineOf(name).aggregator) {
     node->trainer = std::make_unique<NoWorker>(env.executor);
   } else {
-    auto stub = std::make_unique<SimWorker>(tapped, settings, std::move(probe));
+    auto stub = std::make_unique<SimWorker>(tapped, settings, ProbeFor(name, invariants_));
     node->stub = stub.get();
     node->trainer = std::move(stub);
     node->stub->SetHeld(training_held_);

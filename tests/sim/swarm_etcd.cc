@@ -55,15 +55,18 @@ SwarmEtcd::SwarmEtcd(SimWorld& world, const SwarmPlan& plan, Invariants& invaria
 std::shared_ptr<void> SwarmEtcd::Begin(Env env, const std::string& name, const Config& config) {
   SimProcess& process = world_.process(name);
   auto root = std::make_shared<Root>(*this, name, SimEtcd::WhoIs(process), env);
-  root->tap = std::make_unique<TapTransport>(env.transport,
-                                             [this, name, who = root->who](const Frame& frame) {
-                                               // What a process says that its disk has just killed
-                                               // goes nowhere.
-                                               if (!world_.process(name).alive()) return;
-                                               if (who == leading_)
-                                                 return invariants_.OnCoordinatorFrame(frame);
-                                               invariants_.OnFormerLeaderFrame(frame);
-                                             });
+  // What a process says that its disk has just killed goes nowhere.
+  root->tap = std::make_unique<TapTransport>(
+      env.transport,
+      [this, name, who = root->who](const Frame& frame) {
+        if (!world_.process(name).alive()) return;
+        if (who == leading_) return invariants_.OnCoordinatorFrame(frame);
+        invariants_.OnFormerLeaderFrame(frame);
+      },
+      nullptr,
+      [this, name](const std::string& peer, const Frame& frame) {
+        if (world_.process(name).alive()) invariants_.OnTold(peer, frame);
+      });
   EtcdTurns::Events events;
   events.wait = [this, at = root.get(), config]() -> std::shared_ptr<void> {
     auto door = std::make_shared<StandbyDoor>(at->env, [at] { return at->turns->leader(); });

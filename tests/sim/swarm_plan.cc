@@ -417,6 +417,7 @@ SwarmPlan DrawPlan(uint64_t seed, const std::string& mode, const std::string& st
   DrawEager(&plan);
   DrawLateRule(&plan);
   DrawMovingClip(&plan);
+  DrawExperts(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kDrawnKinds; ++kind) {
     if (!Half(random)) continue;
@@ -468,6 +469,9 @@ std::string Describe(const SwarmPlan& plan) {
   if (plan.masked) {
     absl::StrAppend(&text, ", masks of at least ", plan.mask_threshold, " among at least ",
                     plan.mask_roster);
+  }
+  if (plan.experts > 0) {
+    absl::StrAppend(&text, ", ", plan.experts, " experts of ", plan.owners, " owners each");
   }
   if (plan.moving_clip) absl::StrAppend(&text, ", a clip that follows the updates");
   if (plan.participation < 1) absl::StrAppendFormat(&text, ", %.2f drawn", plan.participation);

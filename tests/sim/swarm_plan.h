@@ -140,6 +140,8 @@ struct SwarmPlan {
   uint32_t fragments = 0;
   uint32_t overlap = 0;
   double merge = 0;
+  uint32_t experts = 0;  // 0 means a model without experts
+  uint32_t owners = 0;   // how many peers own an expert
   absl::Duration failure_timeout = absl::Seconds(2);
 
   // The machines.
@@ -193,6 +195,9 @@ struct SwarmPlan {
 SwarmPlan DrawPlan(uint64_t seed, const std::string& mode = "", const std::string& store = "");
 const std::vector<std::string>& SwarmModes();
 
+// Returns the most values that an entry has: it may have more than the state.
+uint64_t MostEntryValues(const SwarmPlan& plan);
+
 // Returns the fewest votes that may commit an entry. Only peers that are drawn, and whose updates
 // are not dropped, can vote.
 uint32_t LeastQuorum(const SwarmPlan& plan);
@@ -220,6 +225,7 @@ void DrawUnmaskings(SwarmPlan* plan);  // in the same file; called once the plan
                                        // faults
 void DrawMovingClip(SwarmPlan* plan);  // swarm_privacy.cc
 void SpareHugeUpdates(SwarmPlan* plan);
+void DrawExperts(SwarmPlan* plan);  // swarm_experts.cc
 void DrawMode(SwarmPlan* plan);
 void DrawFragments(SwarmPlan* plan);
 void DrawCoordinators(SwarmPlan* plan);

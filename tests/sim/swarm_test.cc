@@ -256,6 +256,35 @@ TEST(SwarmTest, SomeRunsHaveLinesThatFailInPart) {
   EXPECT_GT(with_faults, 20);
 }
 
+// If this failed, the ownership of experts would not be tried, or would be combined with what it
+// excludes.
+TEST(SwarmTest, SomeRunsOwnExperts) {
+  std::set<uint32_t> experts, owners;
+  int drawn = 0, sync = 0, with_faults = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const SwarmPlan plan = DrawPlan(seed);
+    sync += plan.mode == "sync" ? 1 : 0;
+    EXPECT_EQ(plan.experts > 0, plan.owners > 0) << "seed " << seed;
+    if (plan.experts == 0) continue;
+    ++drawn;
+    experts.insert(plan.experts);
+    owners.insert(plan.owners);
+    with_faults += plan.faults.empty() ? 0 : 1;
+    EXPECT_EQ(plan.mode, "sync") << "seed " << seed;
+    EXPECT_EQ(plan.aggregation, "mean") << "seed " << seed;
+    EXPECT_EQ(plan.plan, "flat") << "seed " << seed;
+    EXPECT_EQ(plan.participation, 1) << "seed " << seed;
+    EXPECT_EQ(plan.drop, 0) << "seed " << seed;
+    EXPECT_FALSE(plan.masked || plan.moving_clip || plan.control_variates) << "seed " << seed;
+    EXPECT_GE(plan.chunk_elements, 16u) << "seed " << seed;
+  }
+  EXPECT_EQ(experts, (std::set<uint32_t>{2, 3, 4, 5, 6}));
+  EXPECT_EQ(owners, (std::set<uint32_t>{1, 2, 3}));
+  EXPECT_GT(drawn, sync / 10);
+  EXPECT_LT(drawn, sync / 2);
+  EXPECT_GT(with_faults, drawn / 2);
+}
+
 // If this failed, masks would not be tried, or would be combined with what they exclude.
 TEST(SwarmTest, SomeRunsHaveMasks) {
   int masked = 0, with_faults = 0, above_quorum = 0, in_unmasking = 0;
