@@ -9,7 +9,6 @@
 #include "compression/base/planted_bug.h"
 #include "compression/error_feedback.h"
 #include "daemon/replica/state/state_memory.h"
-#include "membership/experts/expert_parts.h"
 #include "membership/history/run_codecs.h"
 #include "membership/history/run_mode.h"
 #include "membership/privacy/update_noise.h"
@@ -63,17 +62,6 @@ absl::StatusOr<std::vector<float>> WithResidual(const FragmentMap& covers, float
   if (!added.ok()) return added;
   if (FirstNonFinite(values) < values.size()) values.assign(update.begin(), update.end());
   return values;
-}
-
-// Sets the values of experts that the update does not cover to zero: what they left in the residual
-// belongs to another owner's training.
-void ClearOthers(const ChunkGrid& grid, absl::string_view owned, absl::Span<float> values) {
-  if (owned.empty()) return;
-  for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
-    if (Covers(owned, grid.Part(chunk))) continue;
-    const absl::Span<float> others = values.subspan(grid.Offset(chunk), grid.Elements(chunk));
-    std::fill(others.begin(), others.end(), 0.0f);
-  }
 }
 
 // Makes a Plain of values that are kept unencoded until they are masked. Fails with
@@ -219,7 +207,6 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
           *status = added.status();
           if (!status->ok()) return;
           made->values = *std::move(added);
-          ClearOthers(grid, trained.owned, absl::MakeSpan(made->values));
           values = made->values;
         }
         absl::StatusOr<Contribution> encoded =

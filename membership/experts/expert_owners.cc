@@ -32,9 +32,17 @@ void ExpertOwners::Load(const v1::EntryHeader& header) {
   }
 }
 
-size_t ExpertOwners::OwnersOf(uint32_t expert, const std::vector<std::string>& peers) const {
+void ExpertOwners::Adopt(const std::string& peer, const std::string& owned) {
+  if (version_ != 0 || !ValidOwned(owned, experts_)) return;
+  std::string& own = owned_[peer] = OwnsNothing(experts_);
+  for (uint32_t expert = 0; expert < experts_; ++expert) {
+    if (BitAt(owned, expert) && OwnersOf(expert) < owners_) SetBit(&own, expert);
+  }
+}
+
+size_t ExpertOwners::OwnersOf(uint32_t expert) const {
   return static_cast<size_t>(std::count_if(
-      peers.begin(), peers.end(), [&](const auto& peer) { return BitAt(OwnedBy(peer), expert); }));
+      owned_.begin(), owned_.end(), [&](const auto& one) { return BitAt(one.second, expert); }));
 }
 
 // Takes experts from whoever owns more than its share, and from surplus owners of an expert: a peer
@@ -59,12 +67,11 @@ void ExpertOwners::Trim(size_t wanted, size_t share) {
   }
 }
 
-// Gives the expert to candidates until enough of these peers own it: to those that rank first for
-// it and own fewer than `most`.
-void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers,
-                        const std::vector<std::string>& candidates, size_t most) {
+// Gives the expert to peers until it has enough owners: to those that rank first for it and own
+// fewer than `most`.
+void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers, size_t most) {
   std::vector<std::pair<uint64_t, const std::string*>> ranked;
-  for (const std::string& peer : candidates) {
+  for (const std::string& peer : peers) {
     const std::string& owned = owned_[peer];
     if (!BitAt(owned, expert) && CountBits(owned) < most) {
       ranked.emplace_back(Rank(expert, peer), &peer);
@@ -72,7 +79,7 @@ void ExpertOwners::Fill(uint32_t expert, const std::vector<std::string>& peers,
   }
   std::sort(ranked.begin(), ranked.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });
-  size_t owners = OwnersOf(expert, peers);
+  size_t owners = OwnersOf(expert);
   for (const auto& [rank, peer] : ranked) {
     if (owners >= owners_) return;
     SetBit(&owned_[*peer], expert);
@@ -121,16 +128,16 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
   if (version == version_) {
     // The others train already, and keep what they own.
     for (const std::string& peer : fresh) owned_[peer] = kept[peer];
-    for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, fresh, share);
+    for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, fresh, share);
     return;
   }
   version_ = version;
   owned_ = std::move(kept);
   Trim(wanted, share);
-  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, peers, share);
+  for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, peers, share);
   // The shares of peers that own an expert already may be all the room that is left for it.
   for (uint32_t expert = 0; expert < experts_; ++expert) {
-    while (OwnersOf(expert, peers) < wanted) Trade(expert, peers);
+    while (OwnersOf(expert) < wanted) Trade(expert, peers);
   }
 }
 

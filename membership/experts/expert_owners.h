@@ -28,13 +28,13 @@ class ExpertOwners {
   void Load(const v1::EntryHeader& header);
 
   // Called when a peer offers an update that covers these experts. If this process has assigned
-  // nothing yet, a former one has told the peer what it owns, and it stays so in this round.
-  void Adopt(const std::string& peer, const std::string& owned) {
-    if (version_ == 0 && ValidOwned(owned, experts_)) owned_[peer] = owned;
-  }
+  // nothing yet, a former one has told the peer what it owns, and it stays so in this round, unless
+  // enough others own it.
+  void Adopt(const std::string& peer, const std::string& owned);
 
   // Assigns the experts of round `version` among these peers, once in each round: later calls for
-  // the same round change nothing but give peers that are new in it what lacks an owner.
+  // the same round change nothing but give peers that are new in it what lacks an owner. Whoever
+  // goes away in a round stays an owner until its end, since it may come back with its update.
   void Assign(uint64_t version, const std::vector<std::string>& peers);
 
   // Returns a bitmap of what the peer owns; no bit is set if nothing was assigned to it.
@@ -44,10 +44,9 @@ class ExpertOwners {
  private:
   uint64_t Rank(uint32_t expert, absl::string_view peer) const;
   void Trim(size_t wanted, size_t share);
-  void Fill(uint32_t expert, const std::vector<std::string>& peers,
-            const std::vector<std::string>& candidates, size_t most);
+  void Fill(uint32_t expert, const std::vector<std::string>& peers, size_t most);
   void Trade(uint32_t expert, const std::vector<std::string>& peers);
-  size_t OwnersOf(uint32_t expert, const std::vector<std::string>& peers) const;
+  size_t OwnersOf(uint32_t expert) const;
 
   const uint32_t experts_;
   const uint32_t owners_;

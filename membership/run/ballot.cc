@@ -295,11 +295,11 @@ bool Ballot::RedoBySome() {
   return false;
 }
 
-// Returns the fewest contributors that the mean of this chunk may have: a quorum, or all that cover
-// it and are not lost if these are fewer.
+// Returns the fewest contributors that the mean of this chunk may have: a quorum, or all owners of
+// its expert that are not lost if these are fewer.
 size_t Ballot::FewestOf(uint32_t chunk) const {
-  if (terms_.grid.chunks() == 0) return terms_.quorum;
-  const uint32_t part = terms_.grid.Part(chunk);
+  const uint32_t part = terms_.grid.chunks() == 0 ? 0 : terms_.grid.Part(chunk);
+  if (part == 0) return terms_.quorum;
   const auto owners = std::count_if(
       plan().contributors().begin(), plan().contributors().end(),
       [&](const auto& member) { return !Lost(member.peer()) && Covers(member.owned(), part); });

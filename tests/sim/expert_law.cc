@@ -1,7 +1,6 @@
 #include "tests/sim/expert_law.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/bitmap.h"
@@ -71,18 +70,9 @@ bool ExpertLaw::Whole(const std::string& owned, const std::string& whose) {
   return false;
 }
 
-void ExpertLaw::OnTrain(const std::string& peer, const v1::Train& train,
-                        const std::set<std::string>& live, bool certain) {
+void ExpertLaw::OnTrain(const std::string& peer, const v1::Train& train) {
   if (owners_ == 0 || !Whole(train.owned(), absl::StrCat("a Train of ", peer))) return;
   told_[{peer, train.number()}].insert(train.owned());
-  Round& round = rounds_[train.version()];
-  if (round.told.empty()) {
-    round.epoch = train.epoch();
-    round.certain = certain;
-    round.live = live;
-  }
-  round.certain = round.certain && round.epoch == train.epoch();
-  round.told[peer] = train.owned();
 }
 
 void ExpertLaw::OnReady(const std::string& peer, const v1::Ready& ready) {
@@ -139,30 +129,7 @@ void ExpertLaw::OnPlan(const v1::Plan& plan) {
                                       " on which its update was not trained"));
   }
   CheckMost(owned, what);
-  if (plan.version() != plan_.version()) CheckOwners(plan);
   plan_ = plan;
-}
-
-// When a round begins, each expert has as many owners as the run says or as there are peers. The
-// Trains of the round show it if each peer was told one, and if they are of one coordinator.
-void ExpertLaw::CheckOwners(const v1::Plan& plan) {
-  const auto found = rounds_.find(plan.version());
-  if (found == rounds_.end()) return;
-  const Round round = std::move(found->second);
-  rounds_.erase(rounds_.begin(), std::next(found));
-  if (!round.certain || round.epoch != plan.epoch()) return;
-  for (const std::string& peer : round.live) {
-    if (round.told.count(peer) == 0) return;
-  }
-  const auto least = static_cast<int64_t>(std::min<size_t>(owners_, round.live.size()));
-  for (size_t part = 1; part <= experts_; ++part) {
-    const auto owners = std::count_if(round.told.begin(), round.told.end(),
-                                      [&](const auto& one) { return Covers(one.second, part); });
-    if (owners >= least) continue;
-    violate_(kOwnership,
-             absl::StrCat("in round ", plan.version(), " expert ", part - 1, " has ", owners,
-                          " owners of ", round.live.size(), " peers, and the run has ", owners_));
-  }
 }
 
 void ExpertLaw::OnHeader(const v1::EntryHeader& header) {

@@ -30,12 +30,8 @@ class ExpertLaw {
   void OnTraining(const std::string& peer, const v1::TrainSteps& train);
   void OnUpdate(const std::string& peer, absl::Span<const float> update);
 
-  // Called when a coordinator tells the peer to train. `live` has all peers that can train then. If
-  // `certain` is false, the coordinator may count more peers, and the round is not judged.
-  void OnTrain(const std::string& peer, const v1::Train& train, const std::set<std::string>& live,
-               bool certain);
-  // Called when another process coordinates: it does not tell again what is trained already.
-  void OnCoordinatorStart() { rounds_.clear(); }
+  // Called when a coordinator tells the peer to train.
+  void OnTrain(const std::string& peer, const v1::Train& train);
   void OnReady(const std::string& peer, const v1::Ready& ready);
   void OnPlan(const v1::Plan& plan);
   void OnHeader(const v1::EntryHeader& header);
@@ -45,12 +41,6 @@ class ExpertLaw {
   static bool Covers(const std::string& owned, size_t part);
 
  private:
-  struct Round {
-    uint64_t epoch = 0;
-    bool certain = true;
-    std::set<std::string> live;               // when the first Train of the round was told
-    std::map<std::string, std::string> told;  // what each peer owns by its newest Train
-  };
   struct Worker {
     std::vector<bool> frozen;   // the values that the present training leaves as they are
     std::vector<bool> trained;  // the same for the newest update
@@ -60,7 +50,6 @@ class ExpertLaw {
   bool Whole(const std::string& owned, const std::string& whose);
   void CheckFrozen(const std::string& peer, const v1::Ready& ready);
   void CheckMost(const std::vector<std::string>& owned, const std::string& what);
-  void CheckOwners(const v1::Plan& plan);
   void CheckSets(const v1::EntryHeader& header);
 
   const Violate violate_;
@@ -74,8 +63,7 @@ class ExpertLaw {
   std::map<std::pair<std::string, uint64_t>, std::set<std::string>> told_;
   // What each offered update was trained on, by peer and root.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> offered_;
-  std::map<uint64_t, Round> rounds_;  // by version
-  v1::Plan plan_;                     // the newest
+  v1::Plan plan_;  // the newest
 };
 
 }  // namespace atolld

@@ -49,7 +49,7 @@ class ExpertLawTest : public testing::Test {
     train.set_epoch(1);
     train.set_number(number);
     train.set_owned(owned);
-    law_.OnTrain(peer, train, {"p1", "p2"}, true);
+    law_.OnTrain(peer, train);
   }
   // The peer's worker leaves these values as they are and hands over an update of the others.
   void Learn(const std::string& peer, const std::vector<uint64_t>& frozen) {
@@ -153,23 +153,6 @@ TEST_F(ExpertLawTest, AnUpdateIsZeroWhereNothingIsTrained) {
   Learn("p1", {5, 7});
   EXPECT_TRUE(violated_.empty());
   law_.OnUpdate("p1", std::vector<float>(8, 1.0f));
-  EXPECT_EQ(violated_, std::set<int>{20});
-}
-
-// Broken: an expert could have no owner in a round though there are enough peers.
-TEST_F(ExpertLawTest, EachExpertHasItsOwnersWhenARoundBegins) {
-  v1::Train train;
-  train.set_version(1);
-  train.set_owned(kFirst);
-  v1::Plan plan;
-  plan.set_version(1);
-  law_.OnTrain("p1", train, {"p1", "p2"}, true);
-  law_.OnPlan(plan);
-  EXPECT_TRUE(violated_.empty()) << "p2 may own the other one";
-  train.set_version(2);
-  plan.set_version(2);
-  law_.OnTrain("p1", train, {"p1"}, true);
-  law_.OnPlan(plan);
   EXPECT_EQ(violated_, std::set<int>{20});
 }
 

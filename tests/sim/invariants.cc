@@ -86,7 +86,6 @@ void Invariants::OnStart(const std::string& name) {
     coordinator_alive_ = true;
     former_epoch_ = highest_epoch_;
     welcomed_ = false;
-    experts_.OnCoordinatorStart();
     return;
   }
   peers_[name].alive = true;
@@ -280,14 +279,7 @@ void Invariants::OnTold(const std::string& peer, const Frame& frame) {
   if (TagOf(frame) != Tag(v1::CoordinatorMessage::kTrain)) return;
   v1::CoordinatorMessage message;
   if (!Unpack(frame, &message).ok()) return Violate(3, "the coordinator sent no message");
-  std::set<std::string> live;
-  bool certain = true;
-  for (const auto& [name, member] : peers_) {
-    if (terms_.aggregators.count(name) > 0) continue;
-    if (member.state == "live") live.insert(name);
-    certain = certain && member.state != "suspect";
-  }
-  experts_.OnTrain(peer, message.train(), live, certain);
+  experts_.OnTrain(peer, message.train());
 }
 
 void Invariants::OnMaskRoster(const v1::MaskRoster& roster) {

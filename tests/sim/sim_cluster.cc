@@ -79,7 +79,7 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   }
   if (settings_.experts > 0) {
     config.experts.owners = settings_.owners;
-    config.experts.tensors = {kSimExperts};
+    config.experts.tensors = kSimExperts;
   }
   if (settings_.masked) {
     config.data.is_private = true;

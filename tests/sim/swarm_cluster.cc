@@ -110,7 +110,7 @@ void SetMode(const SwarmPlan& plan, Config* config) {
   config->mode.momentum_clip = plan.momentum_clip;
   if (plan.experts == 0) return;
   config->experts.owners = plan.owners;
-  config->experts.tensors = {kSimExperts};
+  config->experts.tensors = kSimExperts;
 }
 
 // Shows the invariants what the peer's worker takes and gives.

@@ -16,7 +16,8 @@ bool MayHaveExperts(const SwarmPlan& plan) {
         return peer.habit != Habit::kFlip && peer.habit != Habit::kHuge;
       });
   return bearable && plan.mode == "sync" && plan.aggregation == "mean" && !plan.masked &&
-         !plan.moving_clip && !plan.control_variates && plan.participation == 1 && plan.drop == 0;
+         plan.rule != "delayed_nesterov" && !plan.moving_clip && !plan.control_variates &&
+         plan.participation == 1 && plan.drop == 0;
 }
 
 }  // namespace
