@@ -160,6 +160,7 @@ struct PeerConfig {
     std::string device = "auto";    // or "cpu", "cuda:1", "cuda:0,cuda:1"; auto takes any GPU
     std::string sharding = "none";  // or "full": the devices hold one model together
     double slower = 1;              // a step lasts this many times as long
+    uint64_t memory = 0;            // the most bytes that training may need; 0 means no limit
   } worker;
 };
 
@@ -245,5 +246,9 @@ std::vector<std::string> SplitNames(const std::string& names);  // splits "a, b"
 std::vector<std::string> AdapterTargets(const ConfigModel& model);
 
 uint64_t TrainedParameters(const v1::ModelSpec& model);  // the model must be valid
+
+// Returns the matrices of one block of the model, or of the base of its adapters. Each has the last
+// part of its module's name, as in lora_targets. The model must be valid.
+std::vector<BlockTensor> MatricesOfBlock(const v1::ModelSpec& model, uint32_t layer);
 
 }  // namespace atolld
