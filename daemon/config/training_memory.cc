@@ -22,6 +22,9 @@ constexpr double kBaseBytes = 188e6;
 // How much larger the heap becomes than the tensors in it, as measured: freed blocks leave holes
 // into which no aligned block of the same size fits.
 constexpr double kHeapLoss = 1.4;
+// The same for a block whose activations are computed again: each one finds the room of the block
+// before in pieces.
+constexpr double kHeapLossAgain = 4;
 // From this size on glibc maps a block and gives it back (atoll-worker sets it).
 constexpr double kMappedFrom = 32 << 20;
 // How many tokens the worker evaluates at once on a CPU.
@@ -141,7 +144,7 @@ void KeepNetwork(const BlockWidths& w, const DecoderShape& shape, uint32_t layer
                {chosen * w.width, 1},         // the experts' inputs
                {chosen * w.width, 1, bytes},  // their results
                {experts, 2}});
-  if (w.bf16) block->Keep({{chosen * w.width, 1, bytes}});
+  if (w.bf16) block->Keep({{chosen * w.width, 2, bytes}});
   block->gradients.insert(block->gradients.end(),
                           {{w.width, 1}, {chosen * w.width, 3}, {share * hidden, 2, bytes}});
   block->evaluated.insert(block->evaluated.end(),
@@ -159,7 +162,9 @@ BlockTokens LlamaBlock(const BlockWidths& w, const DecoderShape& shape, uint32_t
   block.evaluated = {{w.width, 4 + after}, {w.queries, 3}, {w.keys, 4}};
   if (capped > 0) block.evaluated.push_back({w.heads * w.context, 3});
   block.Keep({{w.width, 2 + before + after}});
-  if (w.bf16) block.Keep({{w.width, after}, {w.width, before, kBf16}});
+  // Each product of q, k, v, gate and up (or the router) makes its own copy of its input in bf16.
+  if (w.bf16)
+    block.Keep({{w.width, after}, {w.width, HasExperts(shape, layer) ? 4.0 : 5.0, kBf16}});
   if (head_norms) block.Keep({{w.queries, w.bf16 ? 2.0 : 1.0}, {w.keys, w.bf16 ? 2.0 : 1.0}});
   if (shape.qkv_clip != 0) block.Keep({{w.queries, 1}, {w.keys, 2}});
   if (w.bf16 || w.dropout || capped > 0) {
@@ -268,6 +273,9 @@ double StepBytes(const v1::RunSpec& spec, uint32_t copies, double tokens) {
   top.Add(ForTokens(HeadOf(model, widths), tokens));
   last.Add(block_again);
   last.Add(block_gradients);
+  if (checkpointing) {
+    last.heap += (kHeapLossAgain / kHeapLoss - 1) * (block_again.heap + block_gradients.heap);
+  }
   evaluation.Add(adapted);
   evaluation.Add(
       ForTokens({{widths.width, 2}, {static_cast<double>(model.vocabulary()), 1}}, evaluated));
