@@ -27,10 +27,10 @@
 // With checkpointing a block keeps its input, and only one block at a time has the rest.
 //
 // The worker's heap never shrinks, so its peaks of different moments count even if they are not at
-// the same time. The factor 1.4 is what it loses between blocks of memory, as measured; it is 4 for
-// a block that is computed again with checkpointing. Tensors of 32 MiB or more are mapped and given
-// back, so they lose nothing. docs/sizing.md has the comparison with measured peaks. Pure. May be
-// called from any thread.
+// the same time. The factor 1.4 is what it loses between blocks of memory, as measured; it is 3.4
+// for a block that is computed again with checkpointing. Tensors of 32 MiB or more are mapped and
+// given back, so they lose nothing. docs/sizing.md has the comparison with measured peaks. Pure.
+// May be called from any thread.
 #pragma once
 
 #include <cstdint>
