@@ -284,8 +284,8 @@ std::optional<TrainingFit> FitInto(const v1::RunSpec& spec, const TrainingRoom& 
 Finding TrainingFinding(const v1::RunSpec& spec, const TrainingRoom& room, const TrainingFit& fit) {
   const TrainingMemory& recorded = fit.recorded;
   const std::string needs = absl::StrCat(
-      "training: a worker needs about ", FormatBytes(recorded.bytes()), " on the CPU (libtorch ",
-      FormatBytes(recorded.base_bytes), ", parameters and optimiser ",
+      "training memory: a worker needs about ", FormatBytes(recorded.bytes()),
+      " on the CPU (libtorch ", FormatBytes(recorded.base_bytes), ", parameters and optimiser ",
       FormatBytes(recorded.state_bytes), ", a step ", FormatBytes(recorded.step_bytes), ")");
   const bool limited = room.limit_bytes > 0;
   const std::string place =

@@ -61,8 +61,8 @@ struct TrainingRoom {
 // that is not set, into what is free beside the daemon. Returns nullopt if the need is not known.
 std::optional<TrainingFit> FitInto(const v1::RunSpec& spec, const TrainingRoom& room);
 
-// Returns what FitInto has found as a finding about "training". It is fatal only if the training
-// cannot fit into [worker] memory.
+// Returns what FitInto has found as a finding about "training memory". It is fatal only if the
+// training cannot fit into [worker] memory.
 Finding TrainingFinding(const v1::RunSpec& spec, const TrainingRoom& room, const TrainingFit& fit);
 
 // Returns the paths in `data`: a single path unless the run mixes several sources.

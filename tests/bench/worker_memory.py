@@ -129,7 +129,7 @@ def estimate(config):
     done = subprocess.run([os.path.join(BIN, "atoll"), "check", "--config", config, "--quick",
                            "--json"], capture_output=True, text=True, check=False)
     try:
-        return json.loads(done.stdout)["training"]
+        return json.loads(done.stdout)["training_memory"]
     except (ValueError, KeyError):
         sys.exit(f"atoll check said nothing of the training:\n{done.stdout}{done.stderr}")
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -226,7 +227,12 @@ void TakeRunConfig(Config config, PreflightOptions* looked, CheckAnswer* answer)
   if (!config.worker.program.empty()) looked->worker = config.worker.program;
   const std::string& kind = config.model.kind;
   if (kind == kStubKind || IsForeign(kind)) return;
-  if (!config.data.path.empty() || !config.data.sources.empty()) {
+  std::error_code error;
+  const std::string& data = config.data.path;
+  if (!data.empty() && !std::filesystem::exists(data, error)) {
+    answer->findings.push_back(
+        {Weight::kDoubtful, absl::StrCat("data: '", data, "' is not on this machine")});
+  } else if (!data.empty() || !config.data.sources.empty()) {
     CheckTrainer(&config, ConfigUse::kAny, &answer->findings);
   }
   TakeTraining(config, MakeRunSpec(config), answer);
@@ -311,7 +317,7 @@ VerbExit Check(const CheckOptions& options) {
                                 {"text", finding.line.substr(colon + 2)}});
     lines.push_back(absl::StrFormat("%-8s  %s", NameOf(finding.weight), finding.line));
   }
-  if (answer.training.has_value()) json["training"] = TrainingJson(*answer.training);
+  if (answer.training.has_value()) json["training_memory"] = TrainingJson(*answer.training);
   PrintAnswer(options.json, json, lines);
   return fit ? kDone : kFailed;
 }

@@ -88,21 +88,21 @@ TEST_F(RunNeedsTest, SaysBeforehandWhatTrainingNeeds) {
   model.set_vocabulary(256);
   run_.mutable_spec()->mutable_inner()->set_optimizer("adamw");
   run_.mutable_spec()->mutable_inner()->set_batch(32);
-  Expect("training", Weight::kGood, "a worker needs about 624 MB on the CPU");
+  Expect("training memory", Weight::kGood, "a worker needs about 624 MB on the CPU");
   memory_.free_bytes = 2'000'000'000;
-  Expect("training", Weight::kGood, "fits into what is free beside the daemon (2.0 GB in all)");
+  Expect("training memory", Weight::kGood,
+         "fits into what is free beside the daemon (2.0 GB in all)");
   memory_.free_bytes = 400'000'000;
-  Expect("training", Weight::kDoubtful,
+  Expect("training memory", Weight::kDoubtful,
          "It would fit with accumulation = 4, which needs 315 MB, which [worker] memory chooses");
   memory_.free_bytes = 100'000'000;
-  Expect("training", Weight::kDoubtful, "a machine with more, or a smaller model");
+  Expect("training memory", Weight::kDoubtful, "a machine with more, or a smaller model");
 
   TrainingRoom room;
   room.limit_bytes = 400'000'000;
   Finding finding = TrainingFinding(run_.spec(), room, *FitInto(run_.spec(), room));
   EXPECT_EQ(finding.weight, Weight::kGood);
-  EXPECT_THAT(finding.line,
-              HasSubstr("fits into [worker] memory = 400 MB with accumulation = 4"));
+  EXPECT_THAT(finding.line, HasSubstr("fits into [worker] memory = 400 MB with accumulation = 4"));
   room.limit_bytes = 200'000'000;
   finding = TrainingFinding(run_.spec(), room, *FitInto(run_.spec(), room));
   EXPECT_EQ(finding.weight, Weight::kFatal);
