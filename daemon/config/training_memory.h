@@ -19,7 +19,7 @@
 // worker/kernels/fused.cc in fp32 on a CPU, and libtorch's with bf16, dropout or capped scores. For
 // each token, with width W, hidden width F, queries Q and keys K wide, in fp32:
 //
-//   gpt     6 W (input, two norms, attention, middle) + 3 W (q, k, v) - W + 2 F (slope, activation)
+//   gpt     5 W (input, two norms, attention, middle) + 3 W (q, k, v) + 2 F (slope, activation)
 //   llama   4 W (input, two norms, middle) + 2 Q + 2 K (rotated q and k, v, attention) + 3 F
 //   mixture in place of 3 F, with k experts for each token: k (3 F + 2 W)
 //   libtorch's attention instead: heads x context for each matrix of weights that is kept
