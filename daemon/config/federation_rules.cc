@@ -206,6 +206,7 @@ ConfigFault FaultOfMemory(const Config& config) {
   if (config.worker.memory == 0) return {};
   v1::ModelSpec model;
   model.set_kind(config.model.kind);
+  model.set_heads(1);  // any
   if (!KnowsTrainingMemory(model, "cpu")) {
     return {{{"worker", "memory"}, {"model", "kind"}},
             absl::StrCat("[worker] memory must be 0 with kind '", config.model.kind,

@@ -301,7 +301,9 @@ std::string InBytes(double bytes) { return absl::StrCat(std::round(bytes / 1e7) 
 
 bool KnowsTrainingMemory(const v1::ModelSpec& model, absl::string_view device) {
   const std::string& kind = model.kind();
-  return (kind == "gpt" || kind == "gpt2" || kind == "llama") && !absl::StrContains(device, "cuda");
+  if (absl::StrContains(device, "cuda") || model.heads() == 0) return false;
+  if (kind == "gpt" || kind == "gpt2") return true;
+  return kind == "llama" && FindDecoderFamily(DecoderShapeOf(model).family) != nullptr;
 }
 
 uint32_t CopiesOn(absl::string_view device) {

@@ -4,10 +4,9 @@
 // The peak of the resident memory (VmHWM) of a worker that trains on a CPU is the sum of
 //
 //   base    the program and libtorch, before any model
-//   state   4 bytes a parameter for each vector of the model's size: parameters and gradient (one
-//   of
-//           each for every device), the optimiser's moments (two, none with "sgd"), the base of the
-//           round, and the two slots that are shared with the daemon; more with control variates,
+//   state   4 bytes a parameter for each vector of the model's size: parameters and gradient (on
+//           each device), the optimiser's moments (two, none with "sgd"), the base of the round,
+//           and the two slots that are shared with the daemon; more with control variates,
 //           proximal terms and mode "eager". With adapters these vectors have the adapters' size,
 //           and the base model is one more.
 //   step    1.4 heap + mapped, each of them the greatest of four moments: the top of the backward
@@ -48,7 +47,8 @@ struct TrainingMemory {
 };
 
 // Returns true if TrainingMemoryOf knows what a worker needs: a model of kind "gpt", "gpt2" or
-// "llama" on CPUs. `device` is [worker] device; with "auto" the worker is taken to find no GPU.
+// "llama" (of a family that this release knows) on CPUs. `device` is [worker] device; with "auto"
+// the worker is taken to find no GPU.
 bool KnowsTrainingMemory(const v1::ModelSpec& model, absl::string_view device);
 
 // Returns the number of devices that [worker] device names, each with a copy of the model.
