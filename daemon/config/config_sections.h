@@ -184,8 +184,7 @@ struct CoordinatorConfig {
   } coordinator;
 };
 
-// The limits of what another process may ask of this one. Whatever another process sends, it cannot
-// make this one hold or do more. A process within the limits is not affected.
+// The most that another process can make this one hold or do; one within them is not affected.
 struct ConfigLimits {                 // [limits]
   uint32_t calls_per_peer = 256;      // the most open calls that a peer takes from another
   uint32_t sessions_per_minute = 60;  // the most that one peer may begin with a coordinator
@@ -239,16 +238,13 @@ absl::string_view WhyNoModelKey(absl::string_view kind, absl::string_view key);
 
 // Returns the SHA-256 of a whole file, 32 bytes; fails with INVALID_ARGUMENT if it cannot be read.
 absl::StatusOr<std::string> DigestOfFile(const std::string& path);
-
 std::vector<std::string> SplitNames(const std::string& names);  // splits "a, b" into {"a", "b"}
 
 // Returns the modules of a model that may have adapters, named as in lora_targets.
 std::vector<std::string> AdapterTargets(const ConfigModel& model);
 
 uint64_t TrainedParameters(const v1::ModelSpec& model);  // the model must be valid
-
-// Returns the matrices of one block of the model, or of the base of its adapters. Each has the last
-// part of its module's name, as in lora_targets. The model must be valid.
+// Returns a block's matrices, also of a base, named as in lora_targets; the model must be valid.
 std::vector<BlockTensor> MatricesOfBlock(const v1::ModelSpec& model, uint32_t layer);
 
 }  // namespace atolld
