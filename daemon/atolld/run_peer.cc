@@ -86,6 +86,7 @@ WorkerProcess::Settings WorkerSettings(const Config& config, const std::string& 
   settings.device = config.worker.device;
   settings.sharding = config.worker.sharding;
   settings.slower = config.worker.slower;
+  settings.memory = config.worker.memory;
   settings.socket = socket;
   settings.value_folder = ValueFolderOf(config.peer);
   return settings;

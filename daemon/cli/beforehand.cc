@@ -11,6 +11,8 @@
 #include "compression/base/status_macros.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/config/data_config.h"
+#include "daemon/config/run_record.h"
+#include "daemon/config/training_memory.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 
@@ -192,6 +194,17 @@ absl::Status CheckFits(const Config& config, uint32_t workers, const MemoryLimit
       FormatBytes(static_cast<double>(memory.bytes)), memory.source.empty() ? "" : " (",
       memory.source, memory.source.empty() ? "" : ")",
       on_disk ? "" : "; [peer] values_in = \"disk\" keeps 8 bytes a parameter out of it"));
+}
+
+absl::Status CheckTrainingFits(const Config& config) {
+  if (config.worker.memory == 0) return absl::OkStatus();
+  const v1::RunSpec spec = MakeRunSpec(config);
+  if (!KnowsTrainingMemory(spec.model(), config.worker.device)) return absl::OkStatus();
+  const TrainingFit fit = FitTraining(spec, CopiesOn(config.worker.device), config.worker.memory);
+  if (fit.fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      MisfitText(fit, config.worker.memory),
+      " by [worker] memory: raise it, or take a smaller model or a smaller [inner] batch"));
 }
 
 }  // namespace atolld

@@ -44,4 +44,8 @@ absl::Status CheckDevices(const std::string& worker, const Config& config);
 // already exceed `memory`. Returns OK for a user's own model, whose size is unknown. Pure.
 absl::Status CheckFits(const Config& config, uint32_t workers, const MemoryLimit& memory);
 
+// Fails with INVALID_ARGUMENT if the training of this run cannot fit into [worker] memory, in the
+// words of the worker's daemon. The config must have the run's model and [inner]. Pure.
+absl::Status CheckTrainingFits(const Config& config);
+
 }  // namespace atolld

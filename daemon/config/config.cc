@@ -492,8 +492,8 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckAddresses(config, use, places));
   for (const ConfigFault& fault :
        {FaultOfHosted(config, use), FaultOfControl(config), FaultOfSlower(config),
-        FaultOfHttp(config.http), FaultOfStore(config, use), FaultOfFederation(config, use, folder),
-        AutoModeFault(config, use), FaultOfMasks(config)}) {
+        FaultOfMemory(config), FaultOfHttp(config.http), FaultOfStore(config, use),
+        FaultOfFederation(config, use, folder), AutoModeFault(config, use), FaultOfMasks(config)}) {
     RETURN_IF_ERROR(Checked(places, fault));
   }
   return CheckData(config, use, places, folder);

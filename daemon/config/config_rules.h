@@ -69,6 +69,9 @@ ConfigFault FaultOfControl(const Config& config);
 // Checks [worker] slower, which only works with Atoll's own workers.
 ConfigFault FaultOfSlower(const Config& config);
 
+// Checks [worker] memory, which only works where it is known what training needs.
+ConfigFault FaultOfMemory(const Config& config);
+
 // Checks what differential privacy imposes on the other settings of a run. It refuses every setting
 // that would let through an update that is not clipped, or give it more weight than its noise
 // covers. docs/privacy.md says why.

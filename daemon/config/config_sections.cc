@@ -220,6 +220,10 @@ uint64_t TrainedParameters(const v1::ModelSpec& model) {
   return embeddings + positions + blocks + last_norm;
 }
 
+std::vector<BlockTensor> MatricesOfBlock(const v1::ModelSpec& model, uint32_t layer) {
+  return PartsOfBlock(model, layer).matrices;
+}
+
 double DefaultOutsized(const Config& config) {
   const bool varied =
       config.exchange.error_feedback || absl::StripSuffix(config.exchange.codec, "+zstd") == "topk";

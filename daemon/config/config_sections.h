@@ -161,6 +161,7 @@ struct PeerConfig {
     std::string device = "auto";    // or "cpu", "cuda:1", "cuda:0,cuda:1"; auto takes any GPU
     std::string sharding = "none";  // or "full": the devices hold one model together
     double slower = 1;              // a step lasts this many times as long
+    uint64_t memory = 0;            // the most bytes that training may need; 0 means no limit
   } worker;
 };
 
@@ -184,8 +185,7 @@ struct CoordinatorConfig {
   } coordinator;
 };
 
-// The limits of what another process may ask of this one. Whatever another process sends, it cannot
-// make this one hold or do more. A process within the limits is not affected.
+// The most that another process can make this one hold or do; one within them is not affected.
 struct ConfigLimits {                 // [limits]
   uint32_t calls_per_peer = 256;      // the most open calls that a peer takes from another
   uint32_t sessions_per_minute = 60;  // the most that one peer may begin with a coordinator
@@ -239,12 +239,13 @@ absl::string_view WhyNoModelKey(absl::string_view kind, absl::string_view key);
 
 // Returns the SHA-256 of a whole file, 32 bytes; fails with INVALID_ARGUMENT if it cannot be read.
 absl::StatusOr<std::string> DigestOfFile(const std::string& path);
-
 std::vector<std::string> SplitNames(const std::string& names);  // splits "a, b" into {"a", "b"}
 
 // Returns the modules of a model that may have adapters, named as in lora_targets.
 std::vector<std::string> AdapterTargets(const ConfigModel& model);
 
 uint64_t TrainedParameters(const v1::ModelSpec& model);  // the model must be valid
+// Returns a block's matrices, also of a base, named as in lora_targets; the model must be valid.
+std::vector<BlockTensor> MatricesOfBlock(const v1::ModelSpec& model, uint32_t layer);
 
 }  // namespace atolld

@@ -407,6 +407,12 @@ Fields WorkerFields(Config& c) {
        "how many times longer each inner step lasts than it takes here; 1: no longer",
        "Raise it to play a slower machine: the rest of a step is sleep, and all that measures "
        "steps sees it as training."},
+      {"memory", ByteCount{&c.worker.memory, 0, kLargest}, kNo,
+       "most memory that training on CPUs may need, like \"8GB\"; 0: no limit",
+       "Set it where the machine has other work or little memory. A step is then computed in more "
+       "parts (`[inner] accumulation`), and if that is not enough with checkpointing, on this "
+       "machine alone; `atoll check` says which. If nothing fits, the worker does not start. See "
+       "sizing.md."},
   };
 }
 

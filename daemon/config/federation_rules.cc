@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "daemon/config/config_rules.h"
 #include "daemon/config/run_record.h"
+#include "daemon/config/training_memory.h"
 #include "daemon/config/worker_program.h"
 #include "membership/history/run_files.h"
 #include "membership/privacy/privacy_budget.h"
@@ -199,6 +200,22 @@ ConfigFault FaultOfSlower(const Config& config) {
   return {{{"worker", "slower"}, {"model", "kind"}},
           absl::StrCat("[worker] slower must be 1 with kind '", config.model.kind,
                        "': only atoll-worker and the stub can play a slower machine")};
+}
+
+ConfigFault FaultOfMemory(const Config& config) {
+  if (config.worker.memory == 0) return {};
+  v1::ModelSpec model;
+  model.set_kind(config.model.kind);
+  model.set_heads(1);  // any
+  if (!KnowsTrainingMemory(model, "cpu")) {
+    return {{{"worker", "memory"}, {"model", "kind"}},
+            absl::StrCat("[worker] memory must be 0 with kind '", config.model.kind,
+                         "': what training needs is known of the kinds gpt, gpt2 and llama")};
+  }
+  if (KnowsTrainingMemory(model, config.worker.device)) return {};
+  return {{{"worker", "memory"}, {"worker", "device"}},
+          absl::StrCat("[worker] memory must be 0 with device '", config.worker.device,
+                       "': it limits training on CPUs")};
 }
 
 namespace {

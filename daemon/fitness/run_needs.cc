@@ -1,6 +1,7 @@
 #include "daemon/fitness/run_needs.h"
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
+#include "daemon/config/training_memory.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/program/format.h"
 #include "daemon/replica/state/run_file_copy.h"
@@ -202,11 +204,11 @@ Finding WorkerNeed(const std::string& program) {
   return {NeedWeight::kFatal, absl::StrCat("program: --program '", program, "': no such file")};
 }
 
-// Returns what the daemon needs for a model whose size follows from its description. What the
-// training needs beside that depends on the batch, and is not known here.
+// What a daemon needs for each parameter: the most that was measured (docs/sizing.md).
+constexpr double kInMemory = 20, kOnDisk = 12;
+
+// Returns what the daemon needs for a model whose size follows from its description.
 Finding MemoryNeed(const v1::ModelSpec& model, const MemoryLimit& memory) {
-  // The most that was measured (docs/sizing.md).
-  constexpr double kInMemory = 20, kOnDisk = 12;
   const auto parameters = static_cast<double>(TrainedParameters(model));
   const auto free = static_cast<double>(memory.free_bytes);
   const bool fits = memory.free_bytes == 0 || kInMemory * parameters <= free;
@@ -267,6 +269,53 @@ std::vector<std::string> SourcesIn(const v1::RunSpec& spec, const std::string& d
   return paths;
 }
 
+std::optional<TrainingFit> FitInto(const v1::RunSpec& spec, const TrainingRoom& room) {
+  if (!KnowsTrainingMemory(spec.model(), room.device)) return std::nullopt;
+  uint64_t limit = room.limit_bytes;
+  if (limit == 0 && room.memory.free_bytes > 0) {
+    const double daemon = (room.daemon_in_memory ? kInMemory : 0) *
+                          static_cast<double>(TrainedParameters(spec.model()));
+    const double left = static_cast<double>(room.memory.free_bytes) - daemon;
+    limit = left < 1 ? 1 : static_cast<uint64_t>(left);
+  }
+  return FitTraining(spec, CopiesOn(room.device), limit);
+}
+
+Finding TrainingFinding(const v1::RunSpec& spec, const TrainingRoom& room, const TrainingFit& fit) {
+  const TrainingMemory& recorded = fit.recorded;
+  const std::string needs = absl::StrCat(
+      "training memory: a worker needs about ", FormatBytes(recorded.bytes()),
+      " on the CPU (libtorch ", FormatBytes(recorded.base_bytes), ", parameters and optimiser ",
+      FormatBytes(recorded.state_bytes), ", a step ", FormatBytes(recorded.step_bytes), ")");
+  const bool limited = room.limit_bytes > 0;
+  const std::string place =
+      limited
+          ? absl::StrCat("[worker] memory = ", FormatBytes(static_cast<double>(room.limit_bytes)))
+          : absl::StrCat("what is free beside the daemon (",
+                         FormatBytes(static_cast<double>(room.memory.free_bytes)), " in all)");
+  if (!fit.fits) {
+    return {limited ? NeedWeight::kFatal : NeedWeight::kDoubtful,
+            absl::StrCat(needs, ", and ", FormatBytes(fit.needed.bytes()), " with ",
+                         fit.changed(spec.inner()) ? ChangeText(fit, spec.inner())
+                                                   : "the least that can be chosen",
+                         "; more than ", place, ": a machine with more, or a smaller model")};
+  }
+  if (!fit.changed(spec.inner())) {
+    const bool unknown = !limited && room.memory.free_bytes == 0;
+    return {NeedWeight::kGood, absl::StrCat(needs, unknown ? "" : "; fits into ",
+                                            unknown ? "" : place, unknown ? "" : " as it is")};
+  }
+  const std::string change = absl::StrCat(ChangeText(fit, spec.inner()), ", which needs ",
+                                          FormatBytes(fit.needed.bytes()));
+  const std::string price = PriceText(fit, spec.inner());
+  if (limited) {
+    return {NeedWeight::kGood,
+            absl::StrCat(needs, "; fits into ", place, " with ", change, ": ", price)};
+  }
+  return {NeedWeight::kDoubtful, absl::StrCat(needs, "; more than ", place, ". It would fit with ",
+                                              change, ", which [worker] memory chooses: ", price)};
+}
+
 std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run, const Brought& brought,
                                 const MemoryLimit& memory) {
   std::vector<Finding> findings = {RunItself(run)};
@@ -277,6 +326,10 @@ std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run, con
   const bool optional = kind == kStubKind || kind == kExternalKind;  // it reads none, or its own
   if (!IsForeign(kind) && TrainedParameters(spec.model()) > 0) {
     findings.push_back(MemoryNeed(spec.model(), memory));
+    TrainingRoom room;
+    room.memory = memory;
+    const std::optional<TrainingFit> fit = FitInto(spec, room);
+    if (fit.has_value()) findings.push_back(TrainingFinding(spec, room, *fit));
   }
   if (!optional || !brought.data.empty()) findings.push_back(DataNeed(spec, brought.data));
   if (spec.data().tokenizer() == "file") {

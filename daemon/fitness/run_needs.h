@@ -6,6 +6,7 @@
 // functions block.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
 #include "compression/base/process_limits.h"
+#include "daemon/config/training_memory.h"
 #include "daemon/env/env.h"
 #include "daemon/fitness/preflight.h"
 #include "daemon/transport/coordinator_client.h"
@@ -46,6 +48,22 @@ absl::StatusOr<LineSpeed> MeasureLineWith(Files& files, const v1::JoinToken& tok
 // is fatal, joining would fail. `memory` is what this process may have.
 std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run, const Brought& brought,
                                 const MemoryLimit& memory);
+
+// What a training may have of a machine.
+struct TrainingRoom {
+  std::string device = "auto";   // [worker] device
+  uint64_t limit_bytes = 0;      // [worker] memory; 0 means no limit of its own
+  bool daemon_in_memory = true;  // false with [peer] values_in = "disk"
+  MemoryLimit memory;            // what this process may have
+};
+
+// Finds out what the training of one worker needs, and whether it fits into [worker] memory or, if
+// that is not set, into what is free beside the daemon. Returns nullopt if the need is not known.
+std::optional<TrainingFit> FitInto(const v1::RunSpec& spec, const TrainingRoom& room);
+
+// Returns what FitInto has found as a finding about "training memory". It is fatal only if the
+// training cannot fit into [worker] memory.
+Finding TrainingFinding(const v1::RunSpec& spec, const TrainingRoom& room, const TrainingFit& fit);
 
 // Returns the paths in `data`: a single path unless the run mixes several sources.
 std::vector<std::string> SourcesIn(const v1::RunSpec& spec, const std::string& data);

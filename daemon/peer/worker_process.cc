@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
 #include "daemon/config/data_config.h"
+#include "daemon/config/training_memory.h"
 #include "daemon/config/worker_program.h"
 #include "daemon/env/child_mark.h"
 #include "daemon/env/repeated_lines.h"
@@ -65,6 +67,29 @@ std::string KilledForMemory(const std::string& system_root, uint64_t before) {
 bool NeedsModes(const v1::RunSpec& spec) {
   const std::string& kind = spec.mode().kind();
   return kind == "streaming" || kind == "eager" || kind == "delayed";
+}
+
+// Sets how steps are computed so that the training needs at most [worker] memory. Fails with
+// FAILED_PRECONDITION if it cannot need so little, or if that is not known of the run's model.
+absl::StatusOr<TrainingFit> FitMemory(const WorkerProcess::Settings& settings, v1::RunSpec* spec) {
+  TrainingFit fit;
+  fit.accumulation = std::max(spec->inner().accumulation(), 1u);
+  fit.checkpointing = spec->inner().checkpointing();
+  if (settings.memory == 0) return fit;
+  if (!KnowsTrainingMemory(spec->model(), settings.device)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("[worker] memory must be 0 with a model of kind '", spec->model().kind(),
+                     "' on ", settings.device));
+  }
+  fit = FitTraining(*spec, CopiesOn(settings.device), settings.memory);
+  if (!fit.fits) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(MisfitText(fit, settings.memory), " by [worker] memory"));
+  }
+  if (!fit.changed(spec->inner())) return fit;
+  spec->mutable_inner()->set_accumulation(fit.accumulation);
+  spec->mutable_inner()->set_checkpointing(fit.checkpointing);
+  return fit;
 }
 
 // Makes the memory file, or returns null. The memory is then requested again later, and the peer
@@ -125,6 +150,13 @@ void WorkerProcess::Launch() {
   if (ready.ok() && settings_.sharding != "none" && !CanBeSharded(kind)) {
     ready = absl::FailedPreconditionError(
         absl::StrCat("[worker] sharding must be 'none' with a model of kind '", kind, "'"));
+  }
+  v1::RunSpec fitted = spec_;
+  const absl::StatusOr<TrainingFit> fit = FitMemory(settings_, &fitted);
+  if (ready.ok()) ready = fit.status();
+  if (ready.ok() && fit->changed(spec_.inner())) {
+    env_.log.Info(absl::StrCat("worker: trains with ", ChangeText(*fit, spec_.inner()),
+                               " to fit into [worker] memory; ", PriceText(*fit, spec_.inner())));
   }
   if (!ready.ok()) {
     const std::string why(ready.message());
@@ -235,6 +267,7 @@ void WorkerProcess::Configure() {
   v1::DaemonMessage message;
   v1::Configure* configure = message.mutable_configure();
   *configure->mutable_spec() = spec_;
+  FitMemory(settings_, configure->mutable_spec()).IgnoreError();  // Launch has looked at it
   configure->mutable_spec()->mutable_model()->set_initial_path(settings_.initial_path);
   configure->mutable_spec()->mutable_model()->set_base_path(settings_.base_path);
   configure->mutable_spec()->mutable_model()->set_file(

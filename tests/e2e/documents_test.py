@@ -118,6 +118,7 @@ NOT_TYPED = (
     ("docs/operations.md", "sudo -u atoll atolld join", SERVICE),
     ("docs/operations.md", "sudo ln -s /var/lib/atoll", SERVICE),
     ("docs/operations.md", "sudo systemctl enable", SERVICE),
+    ("docs/sizing.md", f"{BENCHMARK}worker_memory.py", MINUTES),
     ("docs/slurm.md", "for rank in 0 1", ELSEWHERE),
     ("docs/slurm.md", "cd ~/slurm && sbatch", CLUSTER),
     ("docs/training.md", f"{BENCHMARK}branch_benchmark.py", MINUTES),

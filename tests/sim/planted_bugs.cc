@@ -60,9 +60,9 @@ const std::array<Name, 46> kNames = {{
     {PlantedBug::kClipBelieved, "clip-believed", {"", 23}},
     {PlantedBug::kRosterOfFew, "roster-of-few", {"", 77}},
     {PlantedBug::kDrawsHide, "draws-hide", {"", 23}},
-    {PlantedBug::kForeignExpertTaken, "foreign-expert-taken", {"", 0}},
-    {PlantedBug::kStaleOwnerTaken, "stale-owner-taken", {"", 0}},
-    {PlantedBug::kUnownedSteps, "unowned-steps", {"", 0}},
+    {PlantedBug::kForeignExpertTaken, "foreign-expert-taken", {"", 5}},
+    {PlantedBug::kStaleOwnerTaken, "stale-owner-taken", {"", 26}},
+    {PlantedBug::kUnownedSteps, "unowned-steps", {"", 5}},
 }};
 
 }  // namespace

@@ -252,6 +252,7 @@ absl::Status PrepareLocalRun(const LocalOptions& options, LocalPreparation* prep
   RETURN_IF_ERROR(InspectLocalData(atoll_worker, *prepared, &prepared->config));
   RETURN_IF_ERROR(CheckDevices(atoll_worker, prepared->config));
   RETURN_IF_ERROR(CheckFits(prepared->config, MostPeersOf(*prepared), ReadProcessLimits().memory));
+  RETURN_IF_ERROR(CheckTrainingFits(prepared->config));
   return PrepareAddresses(options, prepared);
 }
 

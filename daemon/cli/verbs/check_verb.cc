@@ -1,12 +1,14 @@
 // `atoll check`: finds out whether this machine can take part in a run, before it does or when it
 // does not.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,8 @@
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/config/run_record.h"
+#include "daemon/config/training_memory.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/scratch_folder.h"
 #include "daemon/fitness/preflight.h"
@@ -51,6 +55,12 @@ struct CheckOptions {
   Brought brought;
   bool quick = false;
   bool json = false;
+};
+
+// What `check` has found out.
+struct CheckAnswer {
+  std::vector<Finding> findings;
+  std::optional<TrainingFit> training;  // if the run is known, and what its training needs
 };
 
 // Returns "identity: of peer lab-3, good until 2025-01-31 14:25:01 UTC".
@@ -93,8 +103,8 @@ void TakeCosts(const CheckOptions& options, const PreflightOptions& looked, Cost
 // Finds out what the run is and needs, if its coordinator answers. Meanwhile the token's
 // credentials are under `folder`.
 void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
-               const PreflightOptions& looked, const std::string& folder,
-               std::vector<Finding>* findings) {
+               const PreflightOptions& looked, const std::string& folder, CheckAnswer* answer) {
+  std::vector<Finding>* const findings = &answer->findings;
   PosixFiles files;
   const absl::StatusOr<v1::RunDescription> run =
       AskAboutRun(files, token, folder + "/run", Waiting{absl::Seconds(5)});
@@ -104,13 +114,19 @@ void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
   const Brought& brought = options.brought;
   const bool named =
       !absl::StrCat(brought.data, brought.tokenizer, brought.base, brought.program).empty();
-  std::vector<Finding> needs = CheckNeeds(files, *run, brought, ReadProcessLimits().memory);
+  const MemoryLimit memory = ReadProcessLimits().memory;
+  std::vector<Finding> needs = CheckNeeds(files, *run, brought, memory);
   for (size_t i = 0; i < needs.size(); ++i) {
     // A user who names nothing asks what to bring; then nothing counts as missing.
     if (i > 0 && !named) needs[i].weight = std::min(needs[i].weight, Weight::kDoubtful);
     findings->push_back(std::move(needs[i]));
   }
   if (run->has_seal()) return;
+  if (run->role() != kAggregatorRoleName) {
+    TrainingRoom room;
+    room.memory = memory;
+    answer->training = FitInto(run->spec(), room);
+  }
   CostQuestion question;
   question.spec = run->spec();
   question.peers = static_cast<uint32_t>(run->holders_size()) + 1;
@@ -123,20 +139,19 @@ void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
 }
 
 void TakeNeedsInFolder(const CheckOptions& options, const v1::JoinToken& token,
-                       const PreflightOptions& looked, std::vector<Finding>* findings) {
+                       const PreflightOptions& looked, CheckAnswer* answer) {
   std::error_code error;
   const std::filesystem::path top = std::filesystem::temp_directory_path(error);
   const auto folder =
       error ? absl::NotFoundError("") : ScratchFolder::Make((top / "atoll-check").string());
   if (!folder.ok()) {
-    return findings->push_back(
+    return answer->findings.push_back(
         {Weight::kDoubtful, "run: not asked about: TMPDIR names no folder that can be written to"});
   }
-  TakeNeeds(options, token, looked, (*folder)->path(), findings);
+  TakeNeeds(options, token, looked, (*folder)->path(), answer);
 }
 
-absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
-                       std::vector<Finding>* findings) {
+absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked, CheckAnswer* answer) {
   PosixFiles files;
   ASSIGN_OR_RETURN(const std::string text, ReadToken(files, options.token, stdin, stderr));
   ASSIGN_OR_RETURN(const v1::JoinToken token, ParseJoinToken(text));
@@ -145,14 +160,15 @@ absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
   looked->coordinator = token.address();
   looked->credentials = Credentials{token.authority(), token.certificate(), token.key()};
   looked->no_earlier_than = bootstrap->not_before + kLateClocks;
-  findings->push_back(ValidityOf("token", *bootstrap, looked->now));
-  if (findings->back().weight == Weight::kGood)
-    TakeNeedsInFolder(options, token, *looked, findings);
+  answer->findings.push_back(ValidityOf("token", *bootstrap, looked->now));
+  if (answer->findings.back().weight == Weight::kGood) {
+    TakeNeedsInFolder(options, token, *looked, answer);
+  }
   return absl::OkStatus();
 }
 
 // Checks the devices and the data as a worker that trains would find them.
-void CheckTrainer(Config* config, std::vector<Finding>* findings) {
+void CheckTrainer(Config* config, ConfigUse use, std::vector<Finding>* findings) {
   const absl::StatusOr<std::string> worker = FindWorker("", "gpt");
   if (!worker.ok()) return;  // there is no worker of ours, as `training` says
   const absl::Status devices = CheckDevices(*worker, *config);
@@ -160,8 +176,7 @@ void CheckTrainer(Config* config, std::vector<Finding>* findings) {
     findings->push_back({Weight::kFatal, absl::StrCat("device: ", devices.message())});
   }
   const absl::Status size = CheckDataSize(*config);
-  const absl::StatusOr<DataFound> found =
-      size.ok() ? InspectData(*worker, config, ConfigUse::kPeer) : size;
+  const absl::StatusOr<DataFound> found = size.ok() ? InspectData(*worker, config, use) : size;
   if (!found.ok()) {
     findings->push_back({Weight::kFatal, absl::StrCat("data: ", found.status().message())});
   } else if (found->read) {
@@ -171,12 +186,25 @@ void CheckTrainer(Config* config, std::vector<Finding>* findings) {
   }
 }
 
+// Finds out what a worker with this config needs for this run.
+void TakeTraining(const Config& config, const v1::RunSpec& spec, CheckAnswer* answer) {
+  TrainingRoom room;
+  room.device = config.worker.device;
+  room.limit_bytes = config.worker.memory;
+  room.daemon_in_memory = config.peer.values_in != "disk";
+  room.memory = ReadProcessLimits().memory;
+  answer->training = FitInto(spec, room);
+  if (!answer->training.has_value()) return;
+  answer->findings.push_back(TrainingFinding(spec, room, *answer->training));
+}
+
 // For a peer that has been in its run, the replica says what the run is.
 void TakeOwnCosts(const CheckOptions& options, const Config& config, const PreflightOptions& looked,
-                  std::vector<Finding>* findings) {
+                  CheckAnswer* answer) {
   PosixFiles files;
   const absl::StatusOr<v1::Genesis> genesis = ReadGenesis(files, looked.dir);
   if (!genesis.ok()) return;
+  if (config.peer.role != kAggregatorRoleName) TakeTraining(config, genesis->spec(), answer);
   CostQuestion question;
   question.spec = genesis->spec();
   question.peers = std::max(config.run.peers, 2u);
@@ -190,12 +218,35 @@ void TakeOwnCosts(const CheckOptions& options, const Config& config, const Prefl
       return MeasureLine(CoordinatorAccess{looked.coordinator, identity}, kTurnPatience);
     };
   }
-  TakeCosts(options, looked, std::move(question), findings);
+  TakeCosts(options, looked, std::move(question), &answer->findings);
+}
+
+// For the config of a run, which names no peer: what a worker on this machine would need.
+void TakeRunConfig(Config config, PreflightOptions* looked, CheckAnswer* answer) {
+  looked->threads = config.worker.threads;
+  if (!config.worker.program.empty()) looked->worker = config.worker.program;
+  const std::string& kind = config.model.kind;
+  if (kind == kStubKind || IsForeign(kind)) return;
+  std::error_code error;
+  const std::string& data = config.data.path;
+  if (!data.empty() && !std::filesystem::exists(data, error)) {
+    answer->findings.push_back(
+        {Weight::kDoubtful, absl::StrCat("data: '", data, "' is not on this machine")});
+  } else if (!data.empty() || !config.data.sources.empty()) {
+    CheckTrainer(&config, ConfigUse::kAny, &answer->findings);
+  }
+  TakeTraining(config, MakeRunSpec(config), answer);
 }
 
 absl::Status TakeConfig(const CheckOptions& options, PreflightOptions* looked,
-                        std::vector<Finding>* findings) {
-  ASSIGN_OR_RETURN(Config config, LoadConfig(options.config, ConfigUse::kPeer));
+                        CheckAnswer* answer) {
+  std::vector<Finding>* const findings = &answer->findings;
+  ASSIGN_OR_RETURN(Config config, LoadConfig(options.config, ConfigUse::kAny));
+  if (config.peer.id.empty()) {
+    TakeRunConfig(std::move(config), looked, answer);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(config, LoadConfig(options.config, ConfigUse::kPeer));
   looked->dir = config.peer.dir;
   looked->coordinator = config.coordinator.address;
   if (config.peer.advertise != kDialsOutOnly) looked->advertise = config.peer.advertise;
@@ -208,7 +259,7 @@ absl::Status TakeConfig(const CheckOptions& options, PreflightOptions* looked,
   } else if (!config.worker.program.empty()) {
     looked->worker = config.worker.program;
   }
-  if (!looked->worker.empty()) CheckTrainer(&config, findings);
+  if (!looked->worker.empty()) CheckTrainer(&config, ConfigUse::kPeer, findings);
   const std::optional<pid_t> running = RunningDaemon(looked->dir);
   looked->runs = running.has_value();
   findings->push_back({Weight::kGood, running ? absl::StrCat("daemon: runs as process ", *running)
@@ -216,32 +267,44 @@ absl::Status TakeConfig(const CheckOptions& options, PreflightOptions* looked,
   if (!config.network.plaintext) {
     findings->push_back(CheckIdentity(looked->dir, looked->now, &looked->credentials));
   }
-  if (!running) TakeOwnCosts(options, config, *looked, findings);
+  if (!running) TakeOwnCosts(options, config, *looked, answer);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Finding>> Look(const CheckOptions& options) {
+absl::StatusOr<CheckAnswer> Look(const CheckOptions& options) {
   PreflightOptions looked;
   looked.dir = AbsoluteFolder(options.dir);
   looked.advertise = options.advertise;
   looked.listen = options.listen;
   looked.worker = absl::StrCat(ProgramFolder(), "/atoll-worker");
   looked.now = absl::Now();
-  std::vector<Finding> findings;
+  CheckAnswer answer;
   if (!options.config.empty()) {
-    RETURN_IF_ERROR(TakeConfig(options, &looked, &findings));
+    RETURN_IF_ERROR(TakeConfig(options, &looked, &answer));
   } else if (options.token.given()) {
-    RETURN_IF_ERROR(TakeToken(options, &looked, &findings));
+    RETURN_IF_ERROR(TakeToken(options, &looked, &answer));
   }
   if (!looked.advertise.empty() && looked.advertise.rfind(':') == std::string::npos) {
     return absl::InvalidArgumentError("--advertise must have the form HOST:PORT");
   }
-  for (Finding& finding : Preflight(looked)) findings.push_back(std::move(finding));
-  return findings;
+  for (Finding& finding : Preflight(looked)) answer.findings.push_back(std::move(finding));
+  return answer;
+}
+
+nlohmann::ordered_json TrainingJson(const TrainingFit& fit) {
+  return {{"fits", fit.fits},
+          {"accumulation", fit.accumulation},
+          {"checkpointing", fit.checkpointing},
+          {"needed_bytes", std::llround(fit.needed.bytes())},
+          {"recorded_bytes", std::llround(fit.recorded.bytes())},
+          {"recorded_base_bytes", std::llround(fit.recorded.base_bytes)},
+          {"recorded_state_bytes", std::llround(fit.recorded.state_bytes)},
+          {"recorded_step_bytes", std::llround(fit.recorded.step_bytes)}};
 }
 
 VerbExit Check(const CheckOptions& options) {
-  ASSIGN_OR_RETURN(const std::vector<Finding> findings, Look(options));
+  ASSIGN_OR_RETURN(const CheckAnswer answer, Look(options));
+  const std::vector<Finding>& findings = answer.findings;
   const bool fit = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.weight == Weight::kFatal;
   });
@@ -254,6 +317,7 @@ VerbExit Check(const CheckOptions& options) {
                                 {"text", finding.line.substr(colon + 2)}});
     lines.push_back(absl::StrFormat("%-8s  %s", NameOf(finding.weight), finding.line));
   }
+  if (answer.training.has_value()) json["training_memory"] = TrainingJson(*answer.training);
   PrintAnswer(options.json, json, lines);
   return fit ? kDone : kFailed;
 }
@@ -272,7 +336,8 @@ void AddCheckVerb(CommandLine& command_line) {
   const auto [token, token_file] =
       AddTokenArgument(verb, options->token, "A token of the run to join; it is read, not used up");
   const Option config =
-      verb.Add("--config", options->config, "The config of a peer that has joined").File();
+      verb.Add("--config", options->config, "The config of a peer that has joined, or of a run")
+          .File();
   const Option dir = verb.Add("--dir", options->dir, "Where all of it would live").Folder();
   const Option advertise =
       verb.Add("--advertise", options->advertise,

@@ -93,6 +93,7 @@ absl::Status CheckWorkersPart(Config config, ConfigUse use, std::vector<std::str
   const uint32_t workers = use == ConfigUse::kLocal ? config.run.peers : 1;
   const absl::Status fits = CheckFits(config, workers, ReadProcessLimits().memory);
   if (use == ConfigUse::kLocal || use == ConfigUse::kPeer) RETURN_IF_ERROR(fits);
+  if (use == ConfigUse::kLocal) RETURN_IF_ERROR(CheckTrainingFits(config));
   if (!fits.ok()) notes->push_back(std::string(fits.message()));
   const absl::StatusOr<std::string> worker = FindWorker("");
   if (!worker.ok()) {

@@ -119,5 +119,20 @@ TEST_F(BeforehandTest, TheModelFitsIntoMemory) {
   EXPECT_TRUE(CheckFits(config_, 2, memory).ok());
 }
 
+// Broken: a local run starts, and its workers refuse one after another.
+TEST_F(BeforehandTest, TheTrainingFitsIntoTheWorkersMemory) {
+  config_.model.layers = 4;
+  config_.model.heads = 4;
+  config_.model.width = 128;
+  config_.model.context = 256;
+  config_.inner.batch = 32;
+  EXPECT_TRUE(CheckTrainingFits(config_).ok());  // no limit
+  config_.worker.memory = 400'000'000;
+  EXPECT_TRUE(CheckTrainingFits(config_).ok());
+  config_.worker.memory = 200'000'000;
+  EXPECT_THAT(std::string(CheckTrainingFits(config_).message()),
+              HasSubstr("may have 0.2 GB by [worker] memory: raise it"));
+}
+
 }  // namespace
 }  // namespace atolld

@@ -49,7 +49,7 @@ constexpr BadFile kBadFiles[] = {
      "x.toml:3: unknown key 'learning_rte' in [inner]; did you mean 'learning_rate'?"},
     {"[worker]\nfrobnicate = 1\n",
      "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads, device, "
-     "sharding, slower"},
+     "sharding, slower, memory"},
     {"[inner]\npace = \"time\"\n",
      "x.toml:2: [inner] time must be above 0s with pace 'time' and 0s with any other, not 0 with "
      "'time'"},
@@ -119,6 +119,12 @@ constexpr BadFile kBadFiles[] = {
     {"[worker]\nprogram = \"/bin/true\"\nslower = 2\n[model]\nkind = \"external\"\n",
      "x.toml:3: [worker] slower must be 1 with kind 'external': only atoll-worker and the stub can "
      "play a slower machine"},
+    {"[worker]\nprogram = \"/bin/true\"\nmemory = \"8GB\"\n[model]\nkind = \"external\"\n",
+     "x.toml:3: [worker] memory must be 0 with kind 'external': what training needs is known of "
+     "the "
+     "kinds gpt, gpt2 and llama"},
+    {"[worker]\ndevice = \"cuda\"\nmemory = \"8GB\"\n",
+     "x.toml:3: [worker] memory must be 0 with device 'cuda': it limits training on CPUs"},
     {"[worker]\nsharding = \"full\"\n[data]\npath = \"x\"\n",
      "x.toml:2: [worker] sharding must be 'none' with kind 'gpt': only models of kind "
      "'huggingface' are divided among devices",

@@ -77,6 +77,39 @@ TEST_F(RunNeedsTest, SaysBeforehandWhetherTheModelFitsIntoMemory) {
          "1.5 GB are free. With [peer] values_in = \"disk\" it needs up to 3.0 GB");
 }
 
+// Broken: a joiner hears of the daemon's memory alone, and its worker is killed; or it is told that
+// something fits which does not.
+TEST_F(RunNeedsTest, SaysBeforehandWhatTrainingNeeds) {
+  v1::ModelSpec& model = *run_.mutable_spec()->mutable_model();
+  model.set_layers(4);
+  model.set_heads(4);
+  model.set_width(128);
+  model.set_context(256);
+  model.set_vocabulary(256);
+  run_.mutable_spec()->mutable_inner()->set_optimizer("adamw");
+  run_.mutable_spec()->mutable_inner()->set_batch(32);
+  Expect("training memory", Weight::kGood, "a worker needs about 624 MB on the CPU");
+  memory_.free_bytes = 2'000'000'000;
+  Expect("training memory", Weight::kGood,
+         "fits into what is free beside the daemon (2.0 GB in all)");
+  memory_.free_bytes = 400'000'000;
+  Expect("training memory", Weight::kDoubtful,
+         "It would fit with accumulation = 4, which needs 315 MB, which [worker] memory chooses");
+  memory_.free_bytes = 100'000'000;
+  Expect("training memory", Weight::kDoubtful, "a machine with more, or a smaller model");
+
+  TrainingRoom room;
+  room.limit_bytes = 400'000'000;
+  Finding finding = TrainingFinding(run_.spec(), room, *FitInto(run_.spec(), room));
+  EXPECT_EQ(finding.weight, Weight::kGood);
+  EXPECT_THAT(finding.line, HasSubstr("fits into [worker] memory = 400 MB with accumulation = 4"));
+  room.limit_bytes = 200'000'000;
+  finding = TrainingFinding(run_.spec(), room, *FitInto(run_.spec(), room));
+  EXPECT_EQ(finding.weight, Weight::kFatal);
+  room.device = "cuda";
+  EXPECT_FALSE(FitInto(run_.spec(), room).has_value());
+}
+
 TEST_F(RunNeedsTest, DataIsWhatEachMachineBrings) {
   Expect("run", Weight::kGood, "r1, a model of kind gpt, version 12 of 40");
   Expect("data", Weight::kGood, "books.txt");

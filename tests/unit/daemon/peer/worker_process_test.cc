@@ -100,6 +100,7 @@ class WorkerProcessTest : public ::testing::Test {
     settings.program = program;
     settings.slower = slower;
     settings.sharding = sharding;
+    settings.memory = memory_;
     settings.system_root = system_root_;
     settings.socket = absl::StrCat("unix:", dir_.File("worker.sock"));
     worker_ = std::make_unique<WorkerProcess>(Env{executor_, files_, transport_, log_}, settings);
@@ -121,6 +122,7 @@ class WorkerProcessTest : public ::testing::Test {
 
   TemporaryDirectory dir_;
   std::string system_root_;
+  uint64_t memory_ = 0;
   PosixExecutor executor_{PosixExecutor::Options()};
   PosixFiles files_;
   FileTransport transport_;
@@ -171,6 +173,33 @@ TEST_F(WorkerProcessTest, OneIsToldHowSlowItsMachineIs) {
   Start("exit 1", 2.5);
   ASSERT_TRUE(RunToLoss(1));
   EXPECT_EQ(lost_[0], "[worker] slower must be 1 with a model of kind 'external'");
+}
+
+TEST_F(WorkerProcessTest, OneIsToldHowToFitIntoItsMemory) {
+  // Broken: the kernel kills the worker although the config limits it; or a worker that cannot fit
+  // is started again and again.
+  v1::ModelSpec& model = *spec_.mutable_model();
+  model.set_kind("gpt");
+  model.set_layers(4);
+  model.set_heads(4);
+  model.set_width(128);
+  model.set_context(256);
+  model.set_vocabulary(256);
+  spec_.mutable_inner()->set_optimizer("adamw");
+  spec_.mutable_inner()->set_batch(32);
+  memory_ = 400'000'000;
+  Start("exec sleep 1000");
+  const std::vector<v1::DaemonMessage> told = ToldOne(2);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].configure().spec().inner().accumulation(), 4u);
+  EXPECT_FALSE(told[0].configure().spec().inner().checkpointing());
+  worker_.reset();
+  memory_ = 200'000'000;
+  Start("exit 1");
+  ASSERT_TRUE(RunToLoss(1));
+  EXPECT_EQ(lost_.back(),
+            "the training needs about 0.62 GB, and 0.23 GB even with the smallest pieces and "
+            "checkpointing, and may have 0.2 GB by [worker] memory");
 }
 
 TEST_F(WorkerProcessTest, OneIsToldThatItsDevicesHoldOneModel) {
