@@ -30,7 +30,7 @@ constexpr char kGpt2[] =
 constexpr char kLlama[] =
     "model { kind: 'llama' layers: 6 heads: 8 kv_heads: 4 width: 512 hidden: 1376 context: 256 "
     "vocabulary: 8000 } inner { optimizer: 'adamw' batch: 4 } ";
-constexpr char kMixture[] =
+constexpr char kMixtureModel[] =
     "model { kind: 'llama' layers: 4 heads: 4 kv_heads: 2 width: 256 hidden: 512 context: 256 "
     "vocabulary: 1000 decoder { family: 'mixtral' experts: 8 experts_per_token: 2 } } "
     "inner { optimizer: 'adamw' batch: 8 } ";
@@ -68,8 +68,8 @@ TEST(TrainingMemory, IsThatOfMeasuredWorkers) {
       {kLlama, "", 1105.1, 1153.5},
       {kLlama, "inner { accumulation: 4 }", 895.6, 891.9},
       {kLlama, "inner { checkpointing: true }", 969.0, 960.7},
-      {kMixture, "", 836.9, 869.9},
-      {kMixture, "inner { checkpointing: true }", 714.3, 803.3},
+      {kMixtureModel, "", 836.9, 869.9},
+      {kMixtureModel, "inner { checkpointing: true }", 714.3, 803.3},
       {kAdapters, "", 481.1, 533.5},
   };
   for (const auto& worker : workers) {
@@ -143,7 +143,7 @@ TEST(TrainingFit, ChangesNothingOfWhatTheRunMeans) {
   EXPECT_EQ(none.accumulation, 32u);
   EXPECT_THAT(MisfitText(none, 200'000'000), HasSubstr("needs about 0.62 GB, and 0.23 GB even"));
   // The balance loss is one of the tokens that are computed at once.
-  const v1::RunSpec balanced = SpecFrom(kMixture, "model { decoder { router_loss: 0.01 } }");
+  const v1::RunSpec balanced = SpecFrom(kMixtureModel, "model { decoder { router_loss: 0.01 } }");
   const TrainingFit routed = FitTraining(balanced, 1, 820'000'000);
   EXPECT_TRUE(routed.fits);
   EXPECT_EQ(routed.accumulation, 1u);
