@@ -113,7 +113,7 @@ void ContributorStream::Offer(uint32_t chunk) {
 void ContributorStream::OnMean(uint32_t chunk) { window_.OnMean(chunk, env_.executor.Now()); }
 
 double ContributorStream::SentShare() const {
-  return 1 - static_cast<double>(todo_.size()) / static_cast<double>(chunks_.size());
+  return 1 - static_cast<double>(todo_.size()) / static_cast<double>(std::max<size_t>(1, sends_));
 }
 
 double ContributorStream::Reach() const {
@@ -193,8 +193,11 @@ void ContributorStream::PlanSends() {
   for (const auto& [chunk, sent] : sent_) {
     if (awaited.count(chunk) == 0) window_.Forget(chunk);
   }
+  sends_ = 0;
   for (const Chunk& chunk : chunks_) {
-    if (chunk.sends == Sends::kNothing || Sent(chunk) || Settled(chunk)) continue;
+    if (chunk.sends == Sends::kNothing) continue;
+    ++sends_;
+    if (Sent(chunk) || Settled(chunk)) continue;
     if (chunk.sends == Sends::kPartialMean && !owner_.PrepareContribution(chunk)) continue;
     todo_.push_back(chunk);
   }
@@ -617,9 +620,7 @@ ContributorStream::Owner::Fate ContributorStreams::Judge(const std::string& from
   }
   if (HasResult(result.chunk())) return Fate::kUnwanted;
   const size_t contributors = plan_.contributors().size();
-  const bool unowned = plan_.MayBeUnowned(result.chunk()) &&
-                       result.contributors() == std::string(BitmapBytes(contributors), '\0');
-  const bool sane = (unowned || ValidBitmap(result.contributors(), contributors)) &&
+  const bool sane = plan_.MayBeMeanOf(result.contributors(), result.chunk()) &&
                     ValidParts(result.partials(), result.contributors(), contributors);
   return sane ? Fate::kWanted : Fate::kBad;
 }

@@ -145,6 +145,7 @@ class ContributorStream {
   std::unique_ptr<Call> call_;
   uint64_t calls_ = 0;              // Used to recognise callbacks of earlier calls.
   std::deque<Chunk> todo_;          // The chunks to send on this call, in ascending order.
+  size_t sends_ = 0;                // How many of `chunks_` this peer sends.
   std::map<uint32_t, Chunk> sent_;  // The chunks sent on this call.
   bool leaves_sent_ = false;        // True if the leaves were sent on this call.
   bool passed_over_ = false;  // True if a result was ignored on this call that may be wanted later.

@@ -222,6 +222,19 @@ bool ExchangePlan::Brings(uint32_t contributor, uint32_t chunk) const {
          Covers(contributors_[contributor].owned, grid_.Part(chunk));
 }
 
+bool ExchangePlan::MayBeMeanOf(absl::string_view bitmap, uint32_t chunk) const {
+  const bool shared = grid_.Part(chunk) == 0;
+  if (shared || CountBits(bitmap) > 0) {
+    if (!ValidBitmap(bitmap, contributors_.size())) return false;
+  } else if (bitmap.size() != BitmapBytes(contributors_.size())) {
+    return false;
+  }
+  for (uint32_t i = 0; i < contributors_.size() && !shared; ++i) {
+    if (BitAt(bitmap, i) && !Brings(i, chunk)) return false;
+  }
+  return true;
+}
+
 std::string ExchangePlan::AddressOf(absl::string_view server) const {
   const auto found = addresses_.find(server);
   return found == addresses_.end() ? std::string() : found->second;

@@ -99,8 +99,10 @@ class ExchangePlan {
   std::optional<uint32_t> IndexOf(absl::string_view contributor) const;
   // Returns true if the contribution covers this chunk: only then does its contributor send it.
   bool Brings(uint32_t contributor, uint32_t chunk) const;
-  // Returns true if the chunk may have a mean of nobody: its expert has no owner in this round.
-  bool MayBeUnowned(uint32_t chunk) const { return grid_.Part(chunk) != 0; }
+  // Returns true if an honest reducer may say that the chunk's mean is that of these contributors:
+  // they bring it, and only an expert's chunk has a mean of nobody. A brief plan does not know what
+  // the contributors bring that it does not name.
+  bool MayBeMeanOf(absl::string_view bitmap, uint32_t chunk) const;
   // Returns the address of a server; empty if the plan does not have it.
   std::string AddressOf(absl::string_view server) const;
 

@@ -310,7 +310,7 @@ absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
   RETURN_IF_ERROR(Unpack(frame, &part));
   const std::optional<uint32_t> sender = basis_->plan.IndexOf(part.contributor());
   const bool asked = std::binary_search(fetch.chunks.begin(), fetch.chunks.end(), part.chunk());
-  if (!asked || !sender.has_value()) {
+  if (!asked || !sender.has_value() || !basis_->plan.Brings(*sender, part.chunk())) {
     return absl::InvalidArgumentError("an input that was not asked for");
   }
   const size_t contributors = basis_->plan.contributors().size();

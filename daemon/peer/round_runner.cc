@@ -160,6 +160,13 @@ void RoundRunner::StartTraining() {
   }));
 }
 
+// Returns what the present training leaves as it is: the experts of other peers.
+std::vector<PartRange> RoundRunner::Frozen() const {
+  const ExpertParts* const parts = keeper_.fragments().experts();
+  if (parts == nullptr) return {};
+  return FrozenRanges(*parts, training_.train().owned());
+}
+
 void RoundRunner::BeginSteps(const std::string& start) {
   const v1::Train& train = training_.train();
   v1::DaemonMessage message;
@@ -174,12 +181,10 @@ void RoundRunner::BeginSteps(const std::string& start) {
   steps->set_clip_bits(train.clip_bits());
   steps->set_start(start);
   steps->set_again(masks_.ShownTo(train.version()));
-  if (const ExpertParts* const parts = keeper_.fragments().experts(); parts != nullptr) {
-    for (const PartRange& range : FrozenRanges(*parts, train.owned())) {
-      v1::ValueRange* const frozen = steps->add_frozen();
-      frozen->set_first(range.first);
-      frozen->set_count(range.count);
-    }
+  for (const PartRange& range : Frozen()) {
+    v1::ValueRange* const frozen = steps->add_frozen();
+    frozen->set_first(range.first);
+    frozen->set_count(range.count);
   }
   mode_->Fill(steps);
   worker_.Send(message);
@@ -238,9 +243,9 @@ void RoundRunner::WatchTensors() {
   if (!still_->watches() || keeper_.fragments().several()) return;
   const auto said = std::make_shared<std::string>(), verdict = std::make_shared<std::string>();
   keeper_.RunExclusive(
-      [said, verdict, still = still_, memory = keeper_.memory(),
+      [said, verdict, still = still_, memory = keeper_.memory(), frozen = Frozen(),
        manifest = keeper_.genesis().manifest()] {
-        *said = still->Look(manifest, memory->update());
+        *said = still->Look(manifest, memory->update(), frozen);
         *verdict = still->verdict();
       },
       guard_.Wrap([this, said, verdict, version = keeper_.version() + 1] {

@@ -140,6 +140,7 @@ class RoundRunner {
 
   void TakeTrain(const v1::Train& train);
   void StartTraining();
+  std::vector<PartRange> Frozen() const;
   void BeginSteps(const std::string& start);
   void DisownTraining();
   void BeginAnew();

@@ -21,7 +21,8 @@ size_t SizeOf(const v1::Tensor& tensor) {
 
 }  // namespace
 
-std::string StillTensors::Look(const v1::Manifest& manifest, absl::Span<const float> update) {
+std::string StillTensors::Look(const v1::Manifest& manifest, absl::Span<const float> update,
+                               absl::Span<const PartRange> frozen) {
   if (!watches() || update.size() != manifest.elements()) return "";
   ++looks_;
   for (int i = 0; i < manifest.tensors_size(); ++i) {
@@ -30,6 +31,10 @@ std::string StillTensors::Look(const v1::Manifest& manifest, absl::Span<const fl
     const bool moves =
         std::any_of(values.begin(), values.end(), [](float value) { return value != 0; });
     if (moves) moved_.insert(i);
+    const auto after = std::upper_bound(
+        frozen.begin(), frozen.end(), tensor.offset(),
+        [](uint64_t offset, const PartRange& range) { return offset < range.first + range.count; });
+    if (after != frozen.end() && after->first <= tensor.offset()) excused_.insert(i);
   }
   const auto tensors = static_cast<size_t>(manifest.tensors_size());
   if (moved_.empty() && looks_ == 1) {
@@ -39,11 +44,12 @@ std::string StillTensors::Look(const v1::Manifest& manifest, absl::Span<const fl
     return verdict_;
   }
   if (!moved_.empty()) verdict_.clear();
-  if (looks_ < kLooks || moved_.size() == tensors) return "";
+  if (looks_ < kLooks) return "";
   std::vector<std::string> still;
   for (int i = 0; i < manifest.tensors_size(); ++i) {
-    if (moved_.count(i) == 0) still.push_back(manifest.tensors(i).name());
+    if (moved_.count(i) + excused_.count(i) == 0) still.push_back(manifest.tensors(i).name());
   }
+  if (still.empty()) return "";
   const size_t count = still.size();
   const size_t unnamed = count - std::min(count, kMostNamed);
   still.resize(count - unnamed);

@@ -12,6 +12,7 @@
 
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/experts/expert_parts.h"
 
 namespace atolld {
 
@@ -22,10 +23,12 @@ class StillTensors {
   static constexpr int kLooks = 3;
   static constexpr size_t kLongestVerdict = 512;  // of PeerProgress.still_tensors, in bytes
 
-  // Examines a trained update, which must have all of the manifest's values. At the first update,
+  // Examines a trained update, which must have all of the manifest's values. The tensors in these
+  // ranges were not to be trained, and are not reported later. At the first update,
   // returns a message if no value has moved. At the last one, returns a message with the names of
   // the tensors that have moved in no update. Otherwise returns "".
-  std::string Look(const v1::Manifest& manifest, absl::Span<const float> update);
+  std::string Look(const v1::Manifest& manifest, absl::Span<const float> update,
+                   absl::Span<const PartRange> frozen = {});
 
   bool watches() const { return looks_ < kLooks; }
 
@@ -34,7 +37,8 @@ class StillTensors {
 
  private:
   int looks_ = 0;
-  std::set<int> moved_;  // The indices in the manifest of the tensors that have moved.
+  // The indices in the manifest of the tensors that have moved, and of those that were frozen once.
+  std::set<int> moved_, excused_;
   std::string verdict_;
 };
 

@@ -25,18 +25,29 @@ uint64_t ExpertOwners::Rank(uint32_t expert, absl::string_view peer) const {
   return Mix(hash);
 }
 
-void ExpertOwners::Load(const v1::EntryHeader& header) {
-  owned_.clear();
-  for (const v1::Contributor& contributor : header.contributors()) {
+void ExpertOwners::Load(const v1::EntryHeader* header) {
+  version_ = loaded_ = header == nullptr ? 1 : header->version() + 1;
+  if (header == nullptr) return;
+  for (const v1::Contributor& contributor : header->contributors()) {
     if (ValidOwned(contributor.owned(), experts_)) owned_[contributor.peer()] = contributor.owned();
   }
 }
 
 void ExpertOwners::Adopt(const std::string& peer, const std::string& owned) {
-  if (version_ != 0 || !ValidOwned(owned, experts_)) return;
+  if (version_ != loaded_ || told_.count(peer) > 0 || !back_.insert(peer).second) return;
   std::string& own = owned_[peer] = OwnsNothing(experts_);
   for (uint32_t expert = 0; expert < experts_; ++expert) {
-    if (BitAt(owned, expert) && OwnersOf(expert) < owners_) SetBit(&own, expert);
+    if (!BitAt(owned, expert)) continue;
+    const auto stays = [&](const std::string& one) {
+      return back_.count(one) + told_.count(one) > 0;
+    };
+    size_t owners = OwnersOf(expert);
+    for (auto& [other, others] : owned_) {
+      if (owners < owners_ || stays(other) || !BitAt(others, expert)) continue;
+      ClearBit(&others, expert);
+      --owners;
+    }
+    if (owners < owners_) SetBit(&own, expert);
   }
 }
 
@@ -125,10 +136,16 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
   }
   const size_t wanted = std::min<size_t>(owners_, peers.size());
   const size_t share = (experts_ * wanted + peers.size() - 1) / peers.size();
-  if (version == version_) {
+  if (version != version_) {
+    told_.clear();
+    back_.clear();
+  }
+  if (version == version_ && !owned_.empty()) {
     // The others train already, and keep what they own.
     for (const std::string& peer : fresh) owned_[peer] = kept[peer];
-    for (uint32_t expert = 0; expert < experts_; ++expert) Fill(expert, fresh, share);
+    for (uint32_t expert = 0; expert < experts_ && !fresh.empty(); ++expert) {
+      Fill(expert, fresh, share);
+    }
     return;
   }
   version_ = version;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,13 @@ class ExpertOwners {
   ExpertOwners(uint32_t experts, uint32_t owners, uint64_t seed)
       : experts_(experts), owners_(owners), seed_(seed) {}
 
-  // Takes over who owned what from the contributors of the newest header.
-  void Load(const v1::EntryHeader& header);
+  // Called when a coordinator begins in the round after this header, which may be nullptr. Whoever
+  // contributed to it owns what it owned, until the next round begins.
+  void Load(const v1::EntryHeader* header);
 
-  // Called when a peer offers an update that covers these experts. If this process has assigned
-  // nothing yet, a former one has told the peer what it owns, and it stays so in this round, unless
-  // enough others own it.
+  // Called when a peer offers an update that covers these experts. In the round in which this
+  // coordinator has begun, a former one may have told the peer what it owns, and so it stays:
+  // peers that were loaded and are not back yet give way.
   void Adopt(const std::string& peer, const std::string& owned);
 
   // Assigns the experts of round `version` among these peers, once in each round: later calls for
@@ -37,6 +39,12 @@ class ExpertOwners {
   // goes away in a round stays an owner until its end, since it may come back with its update.
   void Assign(uint64_t version, const std::vector<std::string>& peers);
 
+  // Returns true if Assign has nothing to do for this peer in this round.
+  bool Assigned(uint64_t version, absl::string_view peer) const {
+    return version == version_ && owned_.count(peer) > 0;
+  }
+  // Called when the peer is told what it owns, which then stays until the next round begins.
+  void NoteTold(const std::string& peer) { told_.insert(peer); }
   // Returns a bitmap of what the peer owns; no bit is set if nothing was assigned to it.
   std::string OwnedBy(absl::string_view peer) const;
   const std::map<std::string, std::string, std::less<>>& owned() const { return owned_; }
@@ -51,7 +59,10 @@ class ExpertOwners {
   const uint32_t experts_;
   const uint32_t owners_;
   const uint64_t seed_;
-  uint64_t version_ = 0;                                   // of the last Assign
+  uint64_t version_ = 0;  // of the last Assign or, before the first, the round of Load
+  uint64_t loaded_ = 0;   // the round of Load
+  std::set<std::string, std::less<>> told_;  // by this coordinator in this round
+  std::set<std::string, std::less<>> back_;  // the peers that were adopted in the round of Load
   std::map<std::string, std::string, std::less<>> owned_;  // for each peer a bitmap
 };
 

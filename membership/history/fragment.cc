@@ -260,28 +260,33 @@ void ScatterEntry(const FragmentMap& covers, absl::Span<const float> entry,
   }
 }
 
-Fragments::Fragments(const v1::RunSpec& spec, const v1::Manifest& manifest)
-    : elements_(manifest.elements()) {
-  if (manifest.elements() == 0) return;  // an empty manifest, of no run
-  if (HasExperts(spec)) {
-    absl::StatusOr<ExpertParts> parts = DivideIntoExperts(spec.experts(), manifest);
-    CHECK_OK(parts.status());
-    const uint64_t step = spec.exchange().chunk_elements();
-    maps_.emplace_back(parts->parts, step);
-    auto part_of = std::make_shared<std::vector<uint32_t>>();
-    for (uint32_t part = 0; part < parts->parts.size(); ++part) {
-      uint64_t values = 0;
-      for (const FragmentRange& range : parts->parts[part]) values += range.count;
-      part_of->insert(part_of->end(), static_cast<size_t>((values + step - 1) / step), part);
-    }
-    part_of_ = std::move(part_of);
-    experts_ = std::make_shared<const ExpertParts>(*std::move(parts));
-    return;
+absl::StatusOr<Fragments> Fragments::Make(const v1::RunSpec& spec, const v1::Manifest& manifest) {
+  Fragments made;
+  made.elements_ = manifest.elements();
+  if (manifest.elements() == 0) return made;  // an empty manifest, of no run
+  if (!HasExperts(spec)) {
+    ASSIGN_OR_RETURN(const auto divided, DivideIntoFragments(manifest, FragmentsOf(spec)));
+    for (const std::vector<FragmentRange>& ranges : divided) made.maps_.emplace_back(ranges);
+    return made;
   }
-  absl::StatusOr<std::vector<std::vector<FragmentRange>>> divided =
-      DivideIntoFragments(manifest, FragmentsOf(spec));
-  CHECK_OK(divided.status());
-  for (const std::vector<FragmentRange>& ranges : *divided) maps_.emplace_back(ranges);
+  ASSIGN_OR_RETURN(ExpertParts parts, DivideIntoExperts(spec.experts(), manifest));
+  const uint64_t step = spec.exchange().chunk_elements();
+  made.maps_.emplace_back(parts.parts, step);
+  auto part_of = std::make_shared<std::vector<uint32_t>>();
+  for (uint32_t part = 0; part < parts.parts.size(); ++part) {
+    uint64_t values = 0;
+    for (const FragmentRange& range : parts.parts[part]) values += range.count;
+    part_of->insert(part_of->end(), static_cast<size_t>((values + step - 1) / step), part);
+  }
+  made.part_of_ = std::move(part_of);
+  made.experts_ = std::make_shared<const ExpertParts>(std::move(parts));
+  return made;
+}
+
+Fragments::Fragments(const v1::RunSpec& spec, const v1::Manifest& manifest) {
+  absl::StatusOr<Fragments> made = Make(spec, manifest);
+  CHECK_OK(made.status());
+  *this = *std::move(made);
 }
 
 const FragmentMap& Fragments::Of(uint64_t version) const {

@@ -107,6 +107,8 @@ class Fragments {
  public:
   Fragments() = default;
   Fragments(const v1::RunSpec& spec, const v1::Manifest& manifest);
+  // Fails with INVALID_ARGUMENT if the manifest cannot be divided as the spec says.
+  static absl::StatusOr<Fragments> Make(const v1::RunSpec& spec, const v1::Manifest& manifest);
 
   bool several() const { return maps_.size() > 1; }
   const FragmentMap& Of(uint64_t version) const;   // the map of entry `version`

@@ -127,8 +127,8 @@ absl::Status CheckScalars(const v1::EntryHeader& header) {
 
 // Checks the part of the vector that the header covers: all of it, or the fragment whose turn it
 // is.
-absl::Status CheckCovers(const v1::Genesis& genesis, const v1::EntryHeader& header) {
-  const v1::RunSpec& spec = genesis.spec();
+absl::Status CheckCovers(const v1::RunSpec& spec, const Fragments& divided,
+                         const v1::EntryHeader& header) {
   const uint32_t fragments = FragmentsOf(spec);
   const uint32_t fragment = FragmentOf(spec, header.version());
   const bool one = fragments == 1 && header.fragment() == 0 && header.fragments() == 0;
@@ -138,8 +138,7 @@ absl::Status CheckCovers(const v1::Genesis& genesis, const v1::EntryHeader& head
         "it covers fragment ", header.fragment(), " of ", header.fragments(), ", its turn is ",
         fragments == 1 ? "of all values" : absl::StrCat("fragment ", fragment, " of ", fragments)));
   }
-  RETURN_IF_ERROR(CheckFragments(spec, genesis.manifest()));
-  const uint64_t elements = FragmentElements(spec, genesis.manifest(), header.version());
+  const uint64_t elements = divided.Of(header.version()).elements();
   if (header.range_offset() == 0 && header.range_elements() == elements) return absl::OkStatus();
   if (fragments > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -152,9 +151,9 @@ absl::Status CheckCovers(const v1::Genesis& genesis, const v1::EntryHeader& head
 }
 
 // Checks the values that the run fixed once and a header only repeats.
-absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& header) {
-  const v1::RunSpec& spec = genesis.spec();
-  RETURN_IF_ERROR(CheckCovers(genesis, header));
+absl::Status CheckAgainstRun(const v1::RunSpec& spec, const Fragments& divided,
+                             const v1::EntryHeader& header) {
+  RETURN_IF_ERROR(CheckCovers(spec, divided, header));
   if (!MayBeBase(spec, header.version(), header.base_version()) || header.apply_step() != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("its base is version ", header.base_version(), " at inner step ",
@@ -198,51 +197,27 @@ absl::Status CheckControl(const v1::RunSpec& spec, const v1::EntryHeader& header
   return absl::InvalidArgumentError("it steps a control variate, and the run has none");
 }
 
-// Returns the header's grid, with the parts of the run's experts. The header must cover what it
-// should.
-absl::StatusOr<ChunkGrid> GridOf(const v1::Genesis& genesis, const v1::EntryHeader& header) {
-  if (!HasExperts(genesis.spec())) {
-    return ChunkGrid(header.range_elements(), header.chunk_elements());
-  }
-  return Fragments(genesis.spec(), genesis.manifest())
-      .Grid(header.version(), header.chunk_elements());
-}
-
-// Checks that a mean counts only updates that cover its chunk.
-absl::Status CheckOwned(const v1::EntryHeader& header, const ChunkGrid& grid) {
+// Checks that contributors say which of the experts they own.
+absl::Status CheckOwned(const v1::EntryHeader& header, uint32_t experts) {
   for (const v1::Contributor& contributor : header.contributors()) {
-    if (ValidOwned(contributor.owned(), grid.experts())) continue;
-    return absl::InvalidArgumentError(absl::StrCat("what ", contributor.peer(),
-                                                   " owns is not a bitmap of ",
-                                                   Counted(grid.experts(), "expert")));
+    if (ValidOwned(contributor.owned(), experts)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "what ", contributor.peer(), " owns is not a bitmap of ", Counted(experts, "expert")));
   }
-  if (grid.experts() == 0) return absl::OkStatus();
-  absl::Status sound;
-  const auto check = [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
-    for (int i = 0; i < header.contributors_size() && sound.ok(); ++i) {
-      if (!BitAt(set.contributors(), static_cast<size_t>(i))) continue;
-      for (uint32_t chunk = first; chunk < first + chunks; ++chunk) {
-        if (Covers(header.contributors(i).owned(), grid.Part(chunk))) continue;
-        sound = absl::InvalidArgumentError(absl::StrCat("chunk ", chunk, " counts the update of ",
-                                                        header.contributors(i).peer(),
-                                                        ", which does not own its expert"));
-        return;
-      }
-    }
-  };
-  for (const v1::ShardRecord& shard : header.records().shards()) {
-    ForEachRun(header.records(), shard, check);
-  }
-  return sound;
+  return absl::OkStatus();
 }
 
 absl::Status CheckContents(const v1::Genesis& genesis, const v1::EntryHeader& header) {
-  RETURN_IF_ERROR(CheckAgainstRun(genesis, header));
+  ASSIGN_OR_RETURN(const Fragments divided, Fragments::Make(genesis.spec(), genesis.manifest()));
+  RETURN_IF_ERROR(CheckAgainstRun(genesis.spec(), divided, header));
   RETURN_IF_ERROR(CheckContributors(genesis.spec(), header));
-  ASSIGN_OR_RETURN(const ChunkGrid grid, GridOf(genesis, header));
-  RETURN_IF_ERROR(
-      CheckMeanRecords(header.records(), grid, static_cast<size_t>(header.contributors_size())));
-  RETURN_IF_ERROR(CheckOwned(header, grid));
+  const ChunkGrid grid = divided.Grid(header.version(), header.chunk_elements());
+  RETURN_IF_ERROR(CheckOwned(header, grid.experts()));
+  std::vector<absl::string_view> owned;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    owned.push_back(contributor.owned());
+  }
+  RETURN_IF_ERROR(CheckMeanRecords(header.records(), grid, owned.size(), owned));
   RETURN_IF_ERROR(CheckScalars(header));
   RETURN_IF_ERROR(CheckControl(genesis.spec(), header));
   RETURN_IF_ERROR(CheckStepScalars(genesis.spec(), header));

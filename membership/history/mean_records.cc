@@ -7,6 +7,7 @@
 #include "compression/base/bitmap.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "membership/experts/expert_parts.h"
 
 namespace atolld {
 namespace {
@@ -86,20 +87,27 @@ absl::Status CheckShard(const v1::ShardRecord& shard, uint64_t first_chunk, uint
   return CheckRuns(shard, named);
 }
 
-// Checks that only chunks of experts have a mean of nobody.
-absl::Status CheckUnowned(const v1::MeanRecords& records, const ChunkGrid& grid) {
+// Checks that only chunks of experts have a mean of nobody, and that a mean counts only updates
+// that cover its chunk.
+absl::Status CheckParts(const v1::MeanRecords& records, const ChunkGrid& grid,
+                        absl::Span<const absl::string_view> owned) {
   absl::Status sound;
-  for (const v1::ShardRecord& shard : records.shards()) {
-    ForEachRun(records, shard, [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
-      if (CountBits(set.contributors()) > 0) return;
-      for (uint32_t chunk = first; chunk < first + chunks; ++chunk) {
-        if (grid.Part(chunk) != 0) continue;
+  const auto check = [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
+    const bool nobody = CountBits(set.contributors()) == 0;
+    for (uint32_t chunk = first; chunk < first + chunks; chunk = grid.EndOfPart(chunk)) {
+      const uint32_t part = grid.Part(chunk);
+      if (nobody && part == 0) {
         sound.Update(absl::InvalidArgumentError(
             absl::StrCat("chunk ", chunk, ": its set of contributors is empty")));
-        return;
       }
-    });
-  }
+      for (size_t i = 0; i < owned.size() && part != 0; ++i) {
+        if (!BitAt(set.contributors(), i) || Covers(owned[i], part)) continue;
+        sound.Update(absl::InvalidArgumentError(absl::StrCat(
+            "chunk ", chunk, " counts contributor ", i, ", which does not own its expert")));
+      }
+    }
+  };
+  for (const v1::ShardRecord& shard : records.shards()) ForEachRun(records, shard, check);
   return sound;
 }
 
@@ -155,7 +163,7 @@ const v1::ContributorSet& SetOfChunk(const v1::MeanRecords& records, uint32_t ch
 }
 
 absl::Status CheckMeanRecords(const v1::MeanRecords& records, const ChunkGrid& grid,
-                              size_t contributors) {
+                              size_t contributors, absl::Span<const absl::string_view> owned) {
   const uint64_t chunks = grid.chunks();
   uint64_t chunk = 0;
   uint32_t named = 0;
@@ -173,7 +181,7 @@ absl::Status CheckMeanRecords(const v1::MeanRecords& records, const ChunkGrid& g
         absl::StrCat("there are ", records.sets_size(), " sets, of which runs name ", named));
   }
   RETURN_IF_ERROR(CheckSets(records, contributors));
-  return CheckUnowned(records, grid);
+  return CheckParts(records, grid, owned);
 }
 
 }  // namespace atolld

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/history/payload.h"
 
@@ -62,8 +64,9 @@ void ForEachRun(const v1::MeanRecords& records, const v1::ShardRecord& shard, co
 // Fails with INVALID_ARGUMENT if the shards do not tile a grid of `chunks` chunks, if the runs do
 // not tile their shard, if a set is impossible for these contributors, or if the records are not in
 // the form that the builder makes. The set of a chunk may be empty only if the chunk belongs to an
-// expert.
+// expert. `owned` has for each contributor the experts that its update covers, if peers own
+// experts; a set then has only contributors that cover the chunk.
 absl::Status CheckMeanRecords(const v1::MeanRecords& records, const ChunkGrid& grid,
-                              size_t contributors);
+                              size_t contributors, absl::Span<const absl::string_view> owned = {});
 
 }  // namespace atolld

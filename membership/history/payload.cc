@@ -32,6 +32,12 @@ ChunkGrid::ChunkGrid(uint64_t elements, uint32_t chunk_elements,
   CHECK(parts_ == nullptr || parts_->size() == chunks());
 }
 
+uint32_t ChunkGrid::EndOfPart(uint32_t chunk) const {
+  if (parts_ == nullptr) return chunks();
+  const auto begin = parts_->begin() + static_cast<std::ptrdiff_t>(chunk);
+  return static_cast<uint32_t>(std::upper_bound(begin, parts_->end(), *begin) - parts_->begin());
+}
+
 uint32_t ChunkGrid::chunks() const {
   return static_cast<uint32_t>((elements_ + chunk_elements_ - 1) / chunk_elements_);
 }

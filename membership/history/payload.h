@@ -35,6 +35,8 @@ class ChunkGrid {
   uint64_t Offset(uint32_t chunk) const;    // the offset of the chunk's first value
   uint32_t Elements(uint32_t chunk) const;  // the number of values in the chunk
   uint32_t Part(uint32_t chunk) const { return parts_ == nullptr ? 0 : (*parts_)[chunk]; }
+  // Returns the end of the chunks after this one that belong to the same part.
+  uint32_t EndOfPart(uint32_t chunk) const;
   // The number of experts, each of which is a part of its own; 0 if peers own none.
   uint32_t experts() const { return parts_ == nullptr ? 0 : parts_->back(); }
 

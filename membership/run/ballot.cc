@@ -91,10 +91,11 @@ absl::Status Ballot::CheckVote(const std::string& peer, const v1::Vote& vote) co
     if (!SameBounds(plan().shards(i), records.shards(i)))
       return bad(absl::StrCat("shard ", i, " is not the plan's"));
   }
+  std::vector<absl::string_view> owned;
+  for (const v1::PlanMember& member : plan().contributors()) owned.push_back(member.owned());
   const ChunkGrid grid =
-      terms_.grid.chunks() == 0 ? ChunkGrid(terms_.parameters, terms_.chunk_elements) : terms_.grid;
-  const absl::Status sound =
-      CheckMeanRecords(records, grid, static_cast<size_t>(plan().contributors_size()));
+      HasParts() ? terms_.grid : ChunkGrid(terms_.parameters, terms_.chunk_elements);
+  const absl::Status sound = CheckMeanRecords(records, grid, owned.size(), owned);
   return sound.ok() ? sound : bad(sound.message());
 }
 
@@ -295,18 +296,20 @@ bool Ballot::RedoBySome() {
   return false;
 }
 
-// Returns the fewest contributors that the mean of this chunk may have: a quorum, or all owners of
-// its expert that are not lost if these are fewer.
-size_t Ballot::FewestOf(uint32_t chunk) const {
-  const uint32_t part = terms_.grid.chunks() == 0 ? 0 : terms_.grid.Part(chunk);
+// Returns the fewest contributors that the mean of a chunk of this part may have: a quorum, or all
+// owners of its expert if these are fewer, without those that are lost or whose updates are
+// refused.
+size_t Ballot::FewestOf(uint32_t part) const {
   if (part == 0) return terms_.quorum;
   const auto owners = std::count_if(
-      plan().contributors().begin(), plan().contributors().end(),
-      [&](const auto& member) { return !Lost(member.peer()) && Covers(member.owned(), part); });
+      plan().contributors().begin(), plan().contributors().end(), [&](const auto& member) {
+        return !Lost(member.peer()) && useless_.count(member.peer()) == 0 &&
+               Covers(member.owned(), part);
+      });
   return std::min<size_t>(terms_.quorum, static_cast<size_t>(owners));
 }
 
-// Returns the peers that reduced or relayed chunks with fewer contributors than the quorum.
+// Returns the peers that reduced or relayed chunks with fewer contributors than FewestOf.
 std::set<std::string> Ballot::ThinServers(const v1::Vote& vote) const {
   std::set<std::string> servers;
   for (int i = 0; i < vote.records().shards_size(); ++i) {
@@ -314,8 +317,9 @@ std::set<std::string> Ballot::ThinServers(const v1::Vote& vote) const {
     const auto look = [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
       const size_t counted = CountBits(set.contributors());
       if (counted >= terms_.quorum) return;
-      for (uint32_t chunk = first; chunk < first + chunks && !thin; ++chunk) {
-        thin = counted < FewestOf(chunk);
+      for (uint32_t chunk = first; chunk < first + chunks && !thin;) {
+        thin = counted < FewestOf(HasParts() ? terms_.grid.Part(chunk) : 0);
+        chunk = HasParts() ? terms_.grid.EndOfPart(chunk) : first + chunks;
       }
     };
     ForEachRun(vote.records(), vote.records().shards(i), look);
@@ -332,10 +336,11 @@ void Ballot::OnThin(const std::set<std::string>& servers, Outcome* outcome) {
   thin_.insert(servers.begin(), servers.end());
   Shun();
   const bool redone = thin_results_++ == 0 && (plan_.Redo(servers) || plan_.RotateAll());
-  outcome->errors.push_back(absl::StrCat(
-      "what was voted for counts fewer contributors than the quorum of ", terms_.quorum, " where ",
-      absl::StrJoin(servers, ", "), servers.size() == 1 ? " has" : " have", " averaged",
-      redone ? "; it is redone elsewhere" : ""));
+  outcome->errors.push_back(
+      absl::StrCat("what was voted for counts fewer contributors than the quorum of ",
+                   terms_.quorum, HasParts() ? " or the owners of an expert" : "", " where ",
+                   absl::StrJoin(servers, ", "), servers.size() == 1 ? " has" : " have",
+                   " averaged", redone ? "; it is redone elsewhere" : ""));
   for (const std::string& peer : servers) {
     outcome->suspects[peer] = "what it averaged counted fewer contributors than the quorum";
   }

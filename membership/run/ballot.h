@@ -117,6 +117,8 @@ class Ballot {
   Outcome OnProbed(const std::string& peer, bool answered);
   // Handles a reducer's claim against a contributor. The bytes that would decide it are not kept.
   Outcome OnRefused(const std::string& reporter, const v1::UpdateRefused& refused);
+  // Called when it is known that the update of this contributor cannot be averaged.
+  void NoteUseless(const std::string& contributor) { useless_.insert(contributor); }
   // Called when the peer has computed a masked sum under the current revision, which means that it
   // holds every shard of it.
   void OnSummed(const std::string& peer);
@@ -175,7 +177,8 @@ class Ballot {
   void Decide(bool deadline_passed, Outcome* outcome);
   void Agree(std::vector<std::string> peers, Outcome* outcome);
   void OnConflict(const std::string& sides, Outcome* outcome);
-  size_t FewestOf(uint32_t chunk) const;
+  bool HasParts() const { return terms_.grid.chunks() > 0; }
+  size_t FewestOf(uint32_t part) const;
   std::set<std::string> ThinServers(const v1::Vote& vote) const;
   void OnThin(const std::set<std::string>& servers, Outcome* outcome);
   void OnLongRecords(Outcome* outcome);
@@ -203,6 +206,7 @@ class Ballot {
   std::set<std::string> distrusted_;
   // The peers that reduced or relayed chunks with too few contributors.
   std::set<std::string> thin_;
+  std::set<std::string> useless_;  // the contributors whose updates cannot be averaged
   // The peers that took over the shards of a reducer that they had reported, because no other
   // could.
   std::set<std::string> took_over_;

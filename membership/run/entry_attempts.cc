@@ -267,7 +267,8 @@ EntryAttempts::EntryAttempts(const RunSettings& settings, const Ledger& ledger,
       times_(kExchangeTimes),
       planner_(settings.plan),
       judge_(settings.judge, judged),
-      noise_(ledger.spec().exchange(), ledger.rounds(), ledger.spec().privacy()) {
+      noise_(ledger.spec().exchange(), ledger.rounds(), ledger.spec().privacy(),
+             HasExperts(ledger.spec())) {
   for (const v1::RoundRecord& round : ledger.rounds()) {
     if (round.exchange_seconds() > 0) times_.Add(absl::Seconds(round.exchange_seconds()));
   }
@@ -461,6 +462,7 @@ void EntryAttempts::NoteRefused(const v1::UpdateRefused& refused, RunOutput* out
   const std::string& peer = refused.contributor();
   const auto found = contributions_.find(peer);
   if (found != contributions_.end()) refused_[peer] = found->second.contribution_root();
+  if (current_ != nullptr) current_->NoteUseless(peer);
   out->Say(absl::StrCat("round ", refused.version(), ": the update of peer ", peer,
                         " was refused where it was averaged: chunk ", refused.chunk(), ": ",
                         refused.reason().substr(0, 200)),

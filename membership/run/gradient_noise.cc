@@ -56,8 +56,9 @@ double ToldSquaredMean(const v1::Vote& agreement, const std::map<std::string, v1
 
 GradientNoise::GradientNoise(const v1::ExchangeSpec& exchange,
                              absl::Span<const v1::RoundRecord> rounds,
-                             const v1::PrivacySpec& privacy)
-    : never_(privacy.masked()           ? "masks hide the lengths of updates"
+                             const v1::PrivacySpec& privacy, bool experts)
+    : never_(experts                    ? "updates cover different experts"
+             : privacy.masked()         ? "masks hide the lengths of updates"
              : privacy.clip_bits() != 0 ? "the noise of differential privacy covers it"
                                         : WhyNever(exchange)) {
   for (const v1::RoundRecord& record : rounds) Note(record);

@@ -24,9 +24,10 @@ double ToldSquaredMean(const v1::Vote& agreement, const std::map<std::string, v1
 
 class GradientNoise {
  public:
-  // Continues from the records of earlier rounds, which are ascending by version.
+  // Continues from the records of earlier rounds, which are ascending by version. `experts` is true
+  // if peers own experts.
   GradientNoise(const v1::ExchangeSpec& exchange, absl::Span<const v1::RoundRecord> rounds,
-                const v1::PrivacySpec& privacy = {});
+                const v1::PrivacySpec& privacy = {}, bool experts = false);
 
   // Called when the entry that these votes agreed on under this plan is committed. Sets the
   // record's estimates and updates the noise scale. Sets no estimate if some chunks of an update

@@ -13,15 +13,18 @@ bool RunExperts::Know(const Ledger& ledger) {
   fragments_ = Fragments(ledger.spec(), ledger.genesis()->manifest());
   owners_.emplace(fragments_.experts()->experts(), ledger.spec().experts().owners(),
                   ledger.spec().seed());
-  if (ledger.header()) owners_->Load(*ledger.header());
+  owners_->Load(ledger.header() ? &*ledger.header() : nullptr);
   return true;
 }
 
 void RunExperts::Tell(const Ledger& ledger, const Round& round, const Roster& roster,
                       const std::string& peer, v1::Train* train) {
   if (!Know(ledger)) return;
-  owners_->Assign(round.version(), round.There(roster));
+  if (!owners_->Assigned(round.version(), peer)) {
+    owners_->Assign(round.version(), round.There(roster));
+  }
   train->set_owned(owners_->OwnedBy(peer));
+  owners_->NoteTold(peer);
 }
 
 absl::Status RunExperts::Check(const Ledger& ledger, const std::string& peer,
