@@ -26,8 +26,7 @@ std::vector<ExpertsRule> RulesOfExperts(const Config& c) {
   return {
       {mode != "sync" && mode != "auto", "mode", "kind", "'sync' or 'auto'",
        "a round names its owners before anybody trains for it, and in other modes peers train "
-       "ahead "
-       "or exchange fragments"},
+       "ahead or exchange fragments"},
       {c.privacy.masked, "privacy", "masked", "false",
        "masks cover all values of an update, and a peer sends only the experts that it owns"},
       {c.privacy.clip != 0, "privacy", "clip", "0",
