@@ -24,6 +24,7 @@
 #include "daemon/config/config_rules.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/config/expert_sizes.h"
 #include "daemon/config/mode_resolution.h"
 #include "daemon/config/peer_path.h"
 #include "daemon/config/run_record.h"
@@ -467,6 +468,11 @@ absl::Status CheckSizes(const Config& c, const ConfigPlaces& places) {
   terms.parameters = TrainedParameters(MakeModelSpec(c.model));
   terms.chunk_elements = c.exchange.chunk_elements;
   terms.peers = c.run.peers;
+  if (c.experts.owners > 0) {
+    const ExpertSizes sizes = ExpertSizesOf(MakeModelSpec(c.model), MakeExpertsSpec(c));
+    terms.experts = sizes.experts.size();
+    if (sizes.known()) terms.exchanged = sizes.Padded(terms.chunk_elements);
+  }
   const absl::Status passes = CheckMessageSizes(terms);
   if (passes.ok()) return passes;
   return Broken(places, {{"exchange", "chunk_elements"}, {"model", "layers"}, {"run", "peers"}},

@@ -48,11 +48,20 @@ ConfigFault FaultOfMode(const Config& config);
 // model is known to have none, or if its names are not known.
 std::vector<std::string> DefaultExpertTensors(const ConfigModel& model);
 
+// Returns [experts] as the run's record has it: with the patterns also where the config leaves them
+// to the model's family. Owners must be above 0.
+v1::ExpertsSpec MakeExpertsSpec(const RunConfig& config);
+
 // Checks [experts] and the other keys of a run that owners of experts exclude.
 ConfigFault FaultOfExperts(const Config& config);
 
 // Returns a line about [experts] owners if there are fewer peers than that; otherwise empty.
 std::string WarningOfOwners(const Config& config);
+
+// Returns a line about [exchange] chunk_elements if the padding between experts that have owners
+// makes an entry more than a tenth longer than the model, and names a value with which it does not.
+// Otherwise, and if the model's size is not known yet, returns an empty string.
+std::string WarningOfPadding(const Config& config);
 
 // Checks what makes a run a federation of parties with data of their own: [data] private and
 // validation, [inner] epochs, [federation]. If `use` is kPeer, rules about the run's keys are not

@@ -5,11 +5,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "daemon/config/config_rules.h"
+#include "daemon/config/data_config.h"
+#include "daemon/config/expert_sizes.h"
 #include "membership/experts/expert_parts.h"
 
 namespace atolld {
 namespace {
+
+constexpr uint32_t kFewestChunkElements = 4096;  // as config_table.cc has it
+// How much longer than the model an entry may be without a warning.
+constexpr double kLongestPadded = 1.1;
 
 // A setting that owners of experts exclude if `broken` is true. CheckExperts refuses the same for a
 // run whose config was not checked, as far as the run's record has the setting.
@@ -26,8 +33,7 @@ std::vector<ExpertsRule> RulesOfExperts(const Config& c) {
   return {
       {mode != "sync" && mode != "auto", "mode", "kind", "'sync' or 'auto'",
        "a round names its owners before anybody trains for it, and in other modes peers train "
-       "ahead "
-       "or exchange fragments"},
+       "ahead or exchange fragments"},
       {c.privacy.masked, "privacy", "masked", "false",
        "masks cover all values of an update, and a peer sends only the experts that it owns"},
       {c.privacy.clip != 0, "privacy", "clip", "0",
@@ -41,6 +47,9 @@ std::vector<ExpertsRule> RulesOfExperts(const Config& c) {
        "what a region has averaged would have other contributors for each expert"},
       {c.outer.rule == "delayed_nesterov", "outer", "rule", "another than 'delayed_nesterov'",
        "it counts the updates in its sum, and each expert has a number of its own"},
+      {c.federation.participation < 1, "federation", "participation", "1",
+       "an expert moves only in a round in which one of its owners is drawn, so most experts would "
+       "stand still in most rounds"},
       {c.parties.hosted != 0, "parties", "hosted", "0",
        "experts are owned by peers, and parties that take turns on one worker are not peers"},
   };
@@ -63,7 +72,10 @@ ConfigFault FaultOfTensors(const Config& c) {
   const auto fault = [](const char* section, const char* key, std::string what) {
     return ConfigFault{{{section, key}, {"experts", "owners"}}, std::move(what)};
   };
-  for (const std::string& pattern : SplitNames(c.experts.tensors)) {
+  const std::vector<std::string> patterns = SplitNames(c.experts.tensors);
+  const absl::Status few = CheckExpertPatternCount(patterns.size());
+  if (!few.ok()) return fault("experts", "tensors", std::string(few.message()));
+  for (const std::string& pattern : patterns) {
     const absl::Status sound = CheckExpertPattern(pattern);
     if (!sound.ok()) return fault("experts", "tensors", std::string(sound.message()));
   }
@@ -105,6 +117,17 @@ std::vector<std::string> DefaultExpertTensors(const ConfigModel& model) {
   return {absl::StrCat("*.", family->experts.module, ".experts.#.*")};
 }
 
+v1::ExpertsSpec MakeExpertsSpec(const RunConfig& config) {
+  v1::ExpertsSpec spec;
+  spec.set_owners(config.experts.owners);
+  const std::string& own = config.experts.tensors;
+  for (const std::string& pattern :
+       own.empty() ? DefaultExpertTensors(config.model) : SplitNames(own)) {
+    spec.add_tensors(pattern);
+  }
+  return spec;
+}
+
 ConfigFault FaultOfExperts(const Config& config) {
   const ExpertsConfig& experts = config.experts;
   if (experts.owners == 0) {
@@ -126,6 +149,30 @@ std::string WarningOfOwners(const Config& config) {
   if (owners == 0 || owners < config.run.peers) return "";
   return absl::StrCat("[experts] owners is ", owners, ", and [run] peers is ", config.run.peers,
                       ": every peer owns all experts until more peers join");
+}
+
+std::string WarningOfPadding(const Config& config) {
+  if (config.experts.owners == 0 || IsForeign(config.model.kind)) return "";
+  if (config.model.vocabulary == 0 && NeedsCounting(config.data)) return "";
+  const ExpertSizes sizes = ExpertSizesOf(MakeModelSpec(config.model), MakeExpertsSpec(config));
+  if (!sizes.known()) return "";
+  const auto values = static_cast<double>(sizes.shared + sizes.OfExperts());
+  const auto length = [&](uint32_t chunk) {
+    return static_cast<double>(sizes.Padded(chunk)) / values;
+  };
+  const uint32_t chunk = config.exchange.chunk_elements;
+  if (length(chunk) <= kLongestPadded) return "";
+  const std::string why = absl::StrFormat(
+      "[exchange] chunk_elements is %u: each expert begins at a chunk, and the "
+      "zeros between make an entry %.2f times as long as the model",
+      chunk, length(chunk));
+  uint32_t lower = kFewestChunkElements;
+  while (2 * lower < chunk && length(2 * lower) <= kLongestPadded) lower *= 2;
+  if (length(lower) <= kLongestPadded) {
+    return absl::StrFormat("%s; with %u it is %.2f times", why, lower, length(lower));
+  }
+  return absl::StrFormat("%s; the experts are too small for any value to make it less than %.1f",
+                         why, kLongestPadded);
 }
 
 }  // namespace atolld

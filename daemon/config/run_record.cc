@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/check.h"
+#include "daemon/config/config_rules.h"
 #include "daemon/config/config_table.h"
 #include "daemon/config/data_config.h"
 #include "membership/history/header.h"
@@ -214,16 +215,6 @@ uint32_t MaskRosterOf(const RunConfig& config) {
   return std::max<uint32_t>(3, DrawnPeers(config) / 2 + 1);
 }
 
-// The record has the patterns also where the config leaves them to the model's family.
-void SetExperts(const RunConfig& config, v1::RunSpec* spec) {
-  if (config.experts.owners == 0) return;
-  const std::string& own = config.experts.tensors;
-  for (const std::string& pattern :
-       own.empty() ? DefaultExpertTensors(config.model) : SplitNames(own)) {
-    spec->mutable_experts()->add_tensors(pattern);
-  }
-}
-
 }  // namespace
 
 uint32_t DrawnPeers(const RunConfig& config) {
@@ -239,7 +230,7 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
   for (const std::string& pattern : SplitNames(config.model.local)) {
     spec.mutable_model()->add_local(pattern);
   }
-  SetExperts(config, &spec);
+  if (config.experts.owners > 0) *spec.mutable_experts() = MakeExpertsSpec(config);
   SetData(config, spec.mutable_data());
   SetSchedule(config, spec.mutable_inner());
   SetCodecs(config, spec.mutable_exchange());

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/decoder.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/config/expert_sizes.h"
 
 namespace atolld {
 namespace {
@@ -214,15 +215,26 @@ uint64_t BaseParameters(const v1::ModelSpec& model) {
   return TrainedParameters(base);
 }
 
-double StateBytes(const v1::RunSpec& spec, uint32_t copies) {
+// Returns how many values a worker trains.
+double TrainedValues(const v1::RunSpec& spec, uint32_t peers) {
+  const auto all = static_cast<double>(TrainedParameters(spec.model()));
+  const ExpertSizes sizes = ExpertSizesOf(spec.model(), spec.experts());
+  if (!sizes.known()) return all;
+  const double share = OwnedShare(sizes.experts.size(), spec.experts().owners(), peers);
+  return all - (1 - share) * static_cast<double>(sizes.OfExperts());
+}
+
+double StateBytes(const v1::RunSpec& spec, uint32_t copies, uint32_t peers) {
   const v1::InnerSpec& inner = spec.inner();
-  double vectors = 2.0 * copies;                  // parameters and gradients
-  vectors += inner.optimizer() == "sgd" ? 0 : 2;  // moments
+  double trained = copies;                        // gradients
+  trained += inner.optimizer() == "sgd" ? 0 : 2;  // moments
+  double vectors = copies;                        // parameters
   vectors += 3;                                   // the base, and the slots of theta and update
   if (inner.proximal() > 0) vectors += 2;
   if (inner.control_variates()) vectors += 5;
   if (spec.mode().kind() == "eager") vectors += 1;
-  double bytes = kFp32 * vectors * static_cast<double>(TrainedParameters(spec.model()));
+  double bytes = kFp32 * (vectors * static_cast<double>(TrainedParameters(spec.model())) +
+                          trained * TrainedValues(spec, peers));
   if (spec.model().lora_rank() != 0) {
     bytes += kFp32 * static_cast<double>(BaseParameters(spec.model()));
   }
@@ -310,10 +322,10 @@ uint32_t CopiesOn(absl::string_view device) {
   return static_cast<uint32_t>(1 + absl::c_count(device, ','));
 }
 
-TrainingMemory TrainingMemoryOf(const v1::RunSpec& spec, uint32_t copies) {
+TrainingMemory TrainingMemoryOf(const v1::RunSpec& spec, uint32_t copies, uint32_t peers) {
   TrainingMemory memory;
   memory.base_bytes = kBaseBytes;
-  memory.state_bytes = StateBytes(spec, copies);
+  memory.state_bytes = StateBytes(spec, copies, peers);
   const auto tokens =
       static_cast<double>(SequencesAtOnce(spec.inner(), copies) * spec.model().context());
   memory.step_bytes = StepBytes(spec, copies, tokens);
@@ -325,7 +337,8 @@ bool TrainingFit::changed(const v1::InnerSpec& inner) const {
          checkpointing != inner.checkpointing();
 }
 
-TrainingFit FitTraining(const v1::RunSpec& spec, uint32_t copies, uint64_t limit_bytes) {
+TrainingFit FitTraining(const v1::RunSpec& spec, uint32_t copies, uint64_t limit_bytes,
+                        uint32_t peers) {
   const v1::InnerSpec& inner = spec.inner();
   const uint32_t least = std::max(inner.accumulation(), 1u);
   const bool divisible = spec.model().decoder().router_loss() == 0;
@@ -333,14 +346,14 @@ TrainingFit FitTraining(const v1::RunSpec& spec, uint32_t copies, uint64_t limit
   const bool may_checkpoint = !inner.checkpointing() && spec.model().lora_rank() == 0;
   v1::RunSpec tried = spec;
   TrainingFit fit;
-  fit.recorded = TrainingMemoryOf(spec, copies);
+  fit.recorded = TrainingMemoryOf(spec, copies, peers);
   for (int round = 0; round < (may_checkpoint ? 2 : 1); ++round) {
     fit.checkpointing = inner.checkpointing() || round == 1;
     tried.mutable_inner()->set_checkpointing(fit.checkpointing);
     for (uint64_t parts = least;; parts = std::min<uint64_t>(2 * parts, most)) {
       fit.accumulation = static_cast<uint32_t>(parts);
       tried.mutable_inner()->set_accumulation(fit.accumulation);
-      fit.needed = TrainingMemoryOf(tried, copies);
+      fit.needed = TrainingMemoryOf(tried, copies, peers);
       fit.fits = limit_bytes == 0 || fit.needed.bytes() <= static_cast<double>(limit_bytes);
       if (fit.fits) return fit;
       if (parts >= most) break;

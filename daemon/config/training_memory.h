@@ -8,7 +8,8 @@
 //           each device), the optimiser's moments (two, none with "sgd"), the base of the round,
 //           and the two slots that are shared with the daemon; more with control variates,
 //           proximal terms and mode "eager". With adapters these vectors have the adapters' size,
-//           and the base model is one more.
+//           and the base model is one more. If peers own experts, gradient and moments have the
+//           shared tensors and, of E experts, the ceil(E owners / peers) that a peer may own.
 //   step    1.4 heap + mapped, each of them the greatest of four moments: the top of the backward
 //           pass (what all blocks keep, the logits and their gradient), the backward pass of the
 //           last block (what all blocks keep, and its own gradients), an evaluation (one block and
@@ -54,9 +55,10 @@ bool KnowsTrainingMemory(const v1::ModelSpec& model, absl::string_view device);
 // Returns the number of devices that [worker] device names, each with a copy of the model.
 uint32_t CopiesOn(absl::string_view device);
 
-// Computes the memory of a worker with `copies` copies of the model, which share each batch. The
-// spec must be valid, and KnowsTrainingMemory true.
-TrainingMemory TrainingMemoryOf(const v1::RunSpec& spec, uint32_t copies);
+// Computes the memory of a worker with `copies` copies of the model, which share each batch. If
+// peers own experts, `peers` of them divide these; with 1, which is right where their number is not
+// known, a worker trains all. The spec must be valid, and KnowsTrainingMemory true.
+TrainingMemory TrainingMemoryOf(const v1::RunSpec& spec, uint32_t copies, uint32_t peers = 1);
 
 // How a worker computes its steps within a limit.
 struct TrainingFit {
@@ -71,15 +73,16 @@ struct TrainingFit {
 };
 
 // Returns the smallest change of inner.accumulation and inner.checkpointing with which the training
-// needs at most `limit_bytes`; 0 means no limit. Accumulation is doubled first, up to the sequences
-// that a copy has, because it costs least; then blocks are checkpointed, with as little
-// accumulation as then suffices.
+// needs at most `limit_bytes`; 0 means no limit. `peers` is that of TrainingMemoryOf. Accumulation
+// is doubled first, up to the sequences that a copy has, because it costs least; then blocks are
+// checkpointed, with as little accumulation as then suffices.
 //
 // Both compute the same mean gradient of the same samples, rounded differently, so each machine may
 // choose for itself. Only the balance loss of routers is one of the whole piece that is computed at
 // once, so a run with model.decoder.router_loss keeps its accumulation. Adapters keep their
 // activations, so they are never checkpointed.
-TrainingFit FitTraining(const v1::RunSpec& spec, uint32_t copies, uint64_t limit_bytes);
+TrainingFit FitTraining(const v1::RunSpec& spec, uint32_t copies, uint64_t limit_bytes,
+                        uint32_t peers = 1);
 
 // Returns "accumulation = 4 and checkpointing = true", naming only what differs from the record.
 std::string ChangeText(const TrainingFit& fit, const v1::InnerSpec& inner);

@@ -54,6 +54,7 @@ struct TrainingRoom {
   std::string device = "auto";   // [worker] device
   uint64_t limit_bytes = 0;      // [worker] memory; 0 means no limit of its own
   bool daemon_in_memory = true;  // false with [peer] values_in = "disk"
+  uint32_t peers = 1;            // the trainers of the run, which divide its owned experts
   MemoryLimit memory;            // what this process may have
 };
 

@@ -27,16 +27,28 @@ void Append(const PartRange& range, std::vector<PartRange>* ranges) {
   }
 }
 
-// Returns true if `text` matches `pattern`, in which "*" stands for any characters.
+// Returns true if `text` matches `pattern`, in which "*" stands for any characters. What a star
+// stands for need only grow while no later star has been reached, so going back to the last one
+// suffices, and the time is at most the product of the two lengths.
 bool Matches(absl::string_view pattern, absl::string_view text) {
-  if (pattern.empty()) return text.empty();
-  if (pattern[0] == '*') {
-    for (size_t skip = 0; skip <= text.size(); ++skip) {
-      if (Matches(pattern.substr(1), text.substr(skip))) return true;
+  size_t at = 0, read = 0;
+  size_t star = absl::string_view::npos;  // the last star so far
+  size_t covered = 0;                     // the end of what it stands for
+  while (read < text.size()) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      covered = read;
+    } else if (at < pattern.size() && pattern[at] == text[read]) {
+      ++at;
+      ++read;
+    } else if (star != absl::string_view::npos) {
+      at = star + 1;
+      read = ++covered;
+    } else {
+      return false;
     }
-    return false;
   }
-  return !text.empty() && text[0] == pattern[0] && Matches(pattern.substr(1), text.substr(1));
+  return pattern.find_first_not_of('*', at) == absl::string_view::npos;
 }
 
 }  // namespace
@@ -44,10 +56,21 @@ bool Matches(absl::string_view pattern, absl::string_view text) {
 bool HasExperts(const v1::RunSpec& spec) { return spec.experts().owners() > 0; }
 
 absl::Status CheckExpertPattern(absl::string_view pattern) {
+  if (pattern.size() > kLongestExpertPattern) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("[experts] tensors: a pattern has ", pattern.size(),
+                     " characters; it must have at most ", kLongestExpertPattern));
+  }
   if (std::count(pattern.begin(), pattern.end(), '#') == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("[experts] tensors: \"", pattern,
                                                  "\" must have one #, which stands for the "
                                                  "number of the expert, as in \"*.experts.#.*\""));
+}
+
+absl::Status CheckExpertPatternCount(size_t patterns) {
+  if (patterns <= kMostExpertPatterns) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "[experts] tensors has ", patterns, " patterns; it must have at most ", kMostExpertPatterns));
 }
 
 bool MatchesExpert(absl::string_view pattern, absl::string_view name, uint32_t* number) {
@@ -72,6 +95,8 @@ absl::StatusOr<ExpertParts> DivideIntoExperts(const v1::ExpertsSpec& spec,
   std::vector<bool> matched(static_cast<size_t>(spec.tensors_size()), false);
   std::map<uint32_t, std::vector<PartRange>> experts;
   std::vector<PartRange> shared;
+  const absl::Status few = CheckExpertPatternCount(static_cast<size_t>(spec.tensors_size()));
+  if (!few.ok()) return few;
   for (const std::string& pattern : spec.tensors()) {
     const absl::Status sound = CheckExpertPattern(pattern);
     if (!sound.ok()) return sound;

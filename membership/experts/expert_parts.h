@@ -7,6 +7,7 @@
 // between two parts are zeros that belong to no tensor. Pure. May be called from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,11 @@
 namespace atolld {
 
 inline constexpr uint32_t kMostExperts = 4096;
+
+// Enough for any naming of tensors, and so few that comparing each pattern with the name of each
+// tensor takes a moment whatever a record says.
+inline constexpr size_t kMostExpertPatterns = 16;
+inline constexpr size_t kLongestExpertPattern = 256;  // bytes
 
 // The values [first, first + count) of the flat vector: one tensor, or several that touch.
 struct PartRange {
@@ -42,15 +48,19 @@ struct ExpertParts {
 // Returns true if peers own experts in this run.
 bool HasExperts(const v1::RunSpec& spec);
 
-// Fails with INVALID_ARGUMENT if the pattern has not exactly one "#".
+// Fails with INVALID_ARGUMENT if the pattern has not exactly one "#", or is longer than
+// kLongestExpertPattern.
 absl::Status CheckExpertPattern(absl::string_view pattern);
+
+// Fails with INVALID_ARGUMENT if there are more than kMostExpertPatterns.
+absl::Status CheckExpertPatternCount(size_t patterns);
 
 // Returns true if `name` matches the pattern, and sets `number` to what "#" stands for.
 bool MatchesExpert(absl::string_view pattern, absl::string_view name, uint32_t* number);
 
-// Divides the tensors of a valid manifest. Fails with INVALID_ARGUMENT if a pattern has not exactly
-// one "#" or matches no tensor, if there are fewer than two experts or more than kMostExperts, or
-// if no tensor is shared.
+// Divides the tensors of a valid manifest. Fails with INVALID_ARGUMENT if the two functions above
+// refuse the patterns or their number, if a pattern matches no tensor, if there are fewer than two
+// experts or more than kMostExperts, or if no tensor is shared.
 absl::StatusOr<ExpertParts> DivideIntoExperts(const v1::ExpertsSpec& spec,
                                               const v1::Manifest& manifest);
 

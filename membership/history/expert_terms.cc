@@ -1,12 +1,15 @@
 #include "membership/history/expert_terms.h"
 
 #include <string>
+#include <vector>
 
+#include "absl/base/casts.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
 #include "membership/experts/expert_parts.h"
+#include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
 
 namespace atolld {
@@ -27,9 +30,29 @@ absl::StatusOr<std::string> AtOddsWithOwners(const v1::RunSpec& spec) {
   if (spec.outer().rule() == "delayed_nesterov") {
     return std::string("[outer] rule 'delayed_nesterov'");
   }
+  const uint32_t drawn = spec.federation().participation_bits();
+  if (drawn != 0 && !(absl::bit_cast<float>(drawn) >= 1)) {
+    return std::string("[federation] participation below 1");
+  }
   const std::string& kind = spec.model().kind();
   if (kind == "torchscript" || kind == "external") return absl::StrCat("[model] kind '", kind, "'");
   return std::string();
+}
+
+// Checks that the grid of chunks with its padding can exist.
+absl::Status CheckPaddedGrid(const ExpertParts& divided, uint32_t chunk_elements) {
+  if (chunk_elements == 0) return absl::OkStatus();  // CheckGenesis refuses that
+  uint64_t chunks = 0;
+  for (const std::vector<PartRange>& part : divided.parts) {
+    uint64_t values = 0;
+    for (const PartRange& range : part) values += range.count;
+    chunks += (values + chunk_elements - 1) / chunk_elements;
+  }
+  if (chunks < kMaxChunks) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "[exchange] chunk_elements = ", chunk_elements, " makes ", chunks,
+      " chunks of a model whose experts each begin at a chunk; there must be fewer than ",
+      kMaxChunks));
 }
 
 }  // namespace
@@ -50,7 +73,8 @@ absl::Status CheckExperts(const v1::RunSpec& spec, const v1::Manifest& manifest)
     return absl::InvalidArgumentError(
         absl::StrCat(odd, " cannot be combined with [experts] owners = ", owners));
   }
-  return DivideIntoExperts(spec.experts(), manifest).status();
+  ASSIGN_OR_RETURN(const ExpertParts divided, DivideIntoExperts(spec.experts(), manifest));
+  return CheckPaddedGrid(divided, spec.exchange().chunk_elements());
 }
 
 }  // namespace atolld

@@ -15,7 +15,8 @@ namespace atolld {
 inline constexpr uint32_t kMostOwners = 1024;
 
 // Fails with INVALID_ARGUMENT if the experts of the spec cannot be told apart in the manifest,
-// which must be valid, or if another setting of the spec cannot be combined with owners of experts.
+// which must be valid, if another setting of the spec cannot be combined with owners of experts, or
+// if an entry would have kMaxChunks chunks or more, since each expert begins at a chunk.
 // Returns OK if the run has no owners and no patterns.
 absl::Status CheckExperts(const v1::RunSpec& spec, const v1::Manifest& manifest);
 

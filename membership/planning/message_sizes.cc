@@ -56,7 +56,10 @@ uint64_t Each(const Message& message) {
   return Field(message.ByteSizeLong());
 }
 
-uint64_t MemberOfPlan() {
+// What says which of the experts a peer owns.
+std::string OwnedOf(uint64_t experts) { return std::string(BitmapBytes(experts), '\xff'); }
+
+uint64_t MemberOfPlan(uint64_t experts) {
   v1::PlanMember member;
   member.set_peer(LongestId());
   member.set_address(LongestAddress());
@@ -69,6 +72,7 @@ uint64_t MemberOfPlan() {
   member.set_squared_distance_bits(kAnyU64);
   member.set_signature(std::string(kSignatureBytes, 's'));
   member.set_signing_key(std::string(kPublicKeyBytes, 'k'));
+  member.set_owned(OwnedOf(experts));
   return Each(member);
 }
 
@@ -82,7 +86,7 @@ uint64_t ShardOfPlan(uint64_t chunks) {
   return Each(shard);
 }
 
-uint64_t ContributorOfHeader() {
+uint64_t ContributorOfHeader(uint64_t experts) {
   v1::Contributor contributor;
   contributor.set_peer(LongestId());
   contributor.set_weight_bits(kAnyU32);
@@ -96,19 +100,36 @@ uint64_t ContributorOfHeader() {
     range->set_first(kAnyU64);
     range->set_count(kAnyU64);
   }
+  contributor.set_owned(OwnedOf(experts));
   return Each(contributor);
 }
 
-// The size of a mean over all contributors: the least that an honest vote reports.
+v1::ChunkRun RunOfRecords(uint64_t chunks) {
+  v1::ChunkRun run;
+  run.set_chunks(static_cast<uint32_t>(chunks));
+  run.set_set(kAnyU32);
+  return run;
+}
+
+// A shard whose chunks all have the same set.
 uint64_t ShardOfRecords(uint64_t chunks) {
   v1::ShardRecord shard;
   shard.set_first_chunk(static_cast<uint32_t>(chunks));
   shard.set_chunks(static_cast<uint32_t>(chunks));
   shard.set_reducer(LongestId());
-  v1::ChunkRun* const run = shard.add_runs();
-  run->set_chunks(static_cast<uint32_t>(chunks));
-  run->set_set(kAnyU32);
+  *shard.add_runs() = RunOfRecords(chunks);
   return Each(shard);
+}
+
+// The least that an honest vote reports: the mean of each chunk is over all contributors or, if it
+// belongs to an expert, over all that own the expert. So each expert may add a set, as far as there
+// are so many, and a run, since its chunks follow each other.
+uint64_t RecordsOf(const SizeTerms& terms, uint64_t chunks) {
+  const uint64_t set = Field(BitmapBytes(terms.peers));
+  const uint64_t sets =
+      terms.peers < 32 ? std::min(terms.experts, uint64_t{1} << terms.peers) : terms.experts;
+  return terms.peers * ShardOfRecords(chunks) + Field(set) + sets * Field(set) +
+         terms.experts * Each(RunOfRecords(chunks));
 }
 
 uint64_t MemberOfRoster() {
@@ -132,17 +153,18 @@ std::vector<MessageSize> MessageSizes(const SizeTerms& terms) {
   const uint64_t exchanged = terms.exchanged > 0 ? terms.exchanged : terms.parameters;
   const uint64_t chunks = (exchanged + terms.chunk_elements - 1) / terms.chunk_elements;
   const uint64_t an_id = Field(LongestId().size());
-  const uint64_t records = peers * ShardOfRecords(chunks) + Field(BitmapBytes(peers));
+  const uint64_t records = RecordsOf(terms, chunks);
   // Its records may be as long as those of a vote.
-  const uint64_t header = peers * ContributorOfHeader() + kMostMeanRecordsBytes + kRest;
+  const uint64_t header =
+      peers * ContributorOfHeader(terms.experts) + kMostMeanRecordsBytes + kRest;
   const uint64_t blocks = (terms.parameters * sizeof(float) + kBlockBytes - 1) / kBlockBytes;
   const uint64_t genesis = Field(terms.manifest_bytes) + kRest;
   return {
       {"ExchangeOpen", Field(BitmapBytes(chunks)) + peers * VarintBytes(kAnyU32) + kRest,
        kMostMessageBytes, kLargerChunks},
       {"WorkerReady", genesis, kMostSessionBytes, kFewerTensors},
-      {"Plan", peers * (MemberOfPlan() + ShardOfPlan(chunks) + an_id) + kRest, kMostMessageBytes,
-       kFewerPeers},
+      {"Plan", peers * (MemberOfPlan(terms.experts) + ShardOfPlan(chunks) + an_id) + kRest,
+       kMostMessageBytes, kFewerPeers},
       {"Roster", peers * (MemberOfRoster() + an_id) + kRest, kMostMessageBytes, kFewerPeers},
       {"a Vote's records", records, kMostMeanRecordsBytes, kFewerPeers},
       {"EntryHeader", header, kMostSessionBytes - kBesideHeader, kFewerPeers},

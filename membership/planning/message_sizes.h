@@ -33,6 +33,8 @@ struct SizeTerms {
   uint64_t buffers = 2;
   // The size of the manifest as a message; 0 if not yet known.
   uint64_t manifest_bytes = 0;
+  // The number of experts that have owners; 0 if every peer trains all tensors.
+  uint64_t experts = 0;
 };
 
 struct MessageSize {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "membership/experts/expert_parts.h"
 #include "membership/history/digest.h"
 #include "membership/history/fragment.h"
 #include "membership/history/header.h"
@@ -154,6 +155,8 @@ SizeTerms SizeTermsOf(const v1::Genesis& genesis, uint64_t peers) {
   terms.chunk_elements = genesis.spec().exchange().chunk_elements();
   terms.peers = peers;
   terms.manifest_bytes = genesis.manifest().ByteSizeLong();
+  const auto parts = DivideIntoExperts(genesis.spec().experts(), genesis.manifest());
+  if (parts.ok()) terms.experts = parts->experts();  // otherwise the run has none
   const absl::StatusOr<std::vector<std::string>> buffers = StateBuffers(genesis.spec());
   if (buffers.ok()) terms.buffers = 1 + buffers->size();
   return terms;

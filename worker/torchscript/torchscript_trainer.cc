@@ -98,7 +98,12 @@ class TorchScriptTrainer final : public Trainer {
     ASSIGN_OR_RETURN(const TrainedTensors trained, TrainedTensors::Without(train, manifest_));
     return CatchTorch("allocating gradient and optimiser", [&] {
       const bool same = trained == trained_;
-      if (!same) gradient_ = at::Tensor();
+      // If anything fails from here on, no set of tensors is the same, so the next call allocates
+      // the gradient again.
+      if (!same) {
+        trained_ = TrainedTensors();
+        gradient_ = at::Tensor();
+      }
       optimizer_->Train(trained);
       if (same) return;
       terms_->Train(trained);

@@ -72,8 +72,10 @@ class ModelTrainer final : public Trainer {
                                              Counted(trained.elements(), "trained parameter"),
                                              " on ", copies_.device().str());
     const bool same = trained == trained_;
-    // The gradient's memory first, so that the state can be moved to it.
+    // The gradient's memory first, so that the state can be moved to it. If anything fails from
+    // here on, no set of tensors is the same, so the next call binds the copies again.
     if (!same) {
+      trained_ = TrainedTensors();
       RETURN_IF_ERROR(copies_.OnEach(context, [](size_t, ModelCopy& copy) { copy.Release(); }));
     }
     RETURN_IF_ERROR(CatchTorch(context, [&] {

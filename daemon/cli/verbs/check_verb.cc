@@ -125,6 +125,7 @@ void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
   if (run->role() != kAggregatorRoleName) {
     TrainingRoom room;
     room.memory = memory;
+    room.peers = static_cast<uint32_t>(run->holders_size()) + 1;
     answer->training = FitInto(run->spec(), room);
   }
   CostQuestion question;
@@ -192,6 +193,7 @@ void TakeTraining(const Config& config, const v1::RunSpec& spec, CheckAnswer* an
   room.device = config.worker.device;
   room.limit_bytes = config.worker.memory;
   room.daemon_in_memory = config.peer.values_in != "disk";
+  room.peers = config.run.peers;
   room.memory = ReadProcessLimits().memory;
   answer->training = FitInto(spec, room);
   if (!answer->training.has_value()) return;

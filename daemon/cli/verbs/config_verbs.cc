@@ -131,8 +131,10 @@ VerbExit Validate(const ValidateOptions& options) {
   const std::string file = options.file == "-" ? "standard input" : options.file;
   std::vector<std::string> warnings;
   if (status.ok()) warnings = AddressWarnings(*config, uses.at(options.use));
-  if (status.ok() && !WarningOfOwners(*config).empty()) {
-    warnings.push_back(WarningOfOwners(*config));
+  if (status.ok()) {
+    for (const std::string& warning : {WarningOfOwners(*config), WarningOfPadding(*config)}) {
+      if (!warning.empty()) warnings.push_back(warning);
+    }
   }
   const std::vector<OuterAdvice> advice =
       status.ok() ? AdviceOn(*config, uses.at(options.use)) : std::vector<OuterAdvice>();

@@ -44,10 +44,13 @@ def frozen_names(train: worker_pb2.TrainSteps, shapes: Shapes) -> List[str]:
     if any(end > first for (_, end), (first, _) in zip(ranges, ranges[1:])):
         raise WorkerFailure(f"version {train.version}: the ranges of TrainSteps.frozen must be "
                             "ascending and disjoint")
-    offset, covered = 0, 0
+    offset, covered, at = 0, 0, 0
     for name, shape in shapes:
         begin, offset = offset, offset + elements([(name, shape)])
-        if any(first <= begin and offset <= end for first, end in ranges):
+        # Tensors and ranges ascend, so a range that ends before this tensor's end has no later one.
+        while at < len(ranges) and ranges[at][1] < offset:
+            at += 1
+        if at < len(ranges) and ranges[at][0] <= begin:
             names.append(name)
             covered += offset - begin
     wanted = sum(end - first for first, end in ranges)

@@ -9,6 +9,7 @@
 #include "daemon/config/config_rules.h"
 #include "daemon/config/mode_resolution.h"
 #include "daemon/config/run_record.h"
+#include "membership/experts/expert_parts.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {
@@ -64,6 +65,7 @@ TEST(ExpertsConfig, RefusesWhatNeedsWholeUpdates) {
       {"[exchange]\nplan = \"regions\"\n", "[exchange] plan must be 'flat' or 'auto' with"},
       {"[outer]\nrule = \"delayed_nesterov\"\n", "[outer] rule must be another than"},
       {"[parties]\nhosted = 4\n", "[parties] hosted must be 0 with"},
+      {"[federation]\nparticipation = 0.5\n", "[federation] participation must be 1 with"},
   };
   for (const auto& [text, refused] : cases) {
     EXPECT_THAT(ConfigFile().ErrorOf(absl::StrCat(kMixture, OwnedText(""), text)),
@@ -71,7 +73,7 @@ TEST(ExpertsConfig, RefusesWhatNeedsWholeUpdates) {
   }
   for (const char* fine :
        {"[exchange]\nslow_codec = \"int4\"\n", "[exchange]\nerror_feedback = true\n",
-        "[outer]\nrule = \"adam\"\n", "[federation]\nparticipation = 0.5\n"}) {
+        "[outer]\nrule = \"adam\"\n", "[federation]\ndrop = 0.1\n"}) {
     EXPECT_EQ(ConfigFile().ErrorOf(absl::StrCat(kMixture, OwnedText(""), fine)), "") << fine;
   }
 }
@@ -96,6 +98,19 @@ TEST(ExpertsConfig, RefusesAModelWithoutExperts) {
   EXPECT_EQ(ConfigFile().ErrorOf(OwnedText("tensors = \"part.#\"\n[model]\nkind = \"stub\"\n"
                                            "parameters = 4096\n")),
             "");
+}
+
+// Broken: a run would begin whose record its own peers refuse.
+TEST(ExpertsConfig, PatternsAreFewAndShort) {
+  std::string many = "*.experts.#.*";
+  for (size_t i = 1; i <= kMostExpertPatterns; ++i) absl::StrAppend(&many, ",*.experts.#.*");
+  EXPECT_THAT(ConfigFile().ErrorOf(
+                  absl::StrCat(kMixture, OwnedText(absl::StrCat("tensors = \"", many, "\"\n")))),
+              HasSubstr("[experts] tensors has 17 patterns; it must have at most 16"));
+  const std::string longer = std::string(kLongestExpertPattern, '*') + "#";
+  EXPECT_THAT(ConfigFile().ErrorOf(
+                  absl::StrCat(kMixture, OwnedText(absl::StrCat("tensors = \"", longer, "\"\n")))),
+              HasSubstr("a pattern has 257 characters; it must have at most 256"));
 }
 
 // Broken: adapters of attention alone would be found to be nobody's experts only when the first
@@ -133,6 +148,47 @@ TEST(ExpertsConfig, WarnsWhereAllOwnAll) {
   EXPECT_THAT(WarningOfOwners(config), HasSubstr("every peer owns all experts until more peers"));
   config.run.peers = 3;
   EXPECT_EQ(WarningOfOwners(config), "");
+}
+
+Config SmallExperts(uint32_t chunk_elements) {
+  Config config;
+  config.model.kind = "llama";
+  config.model.decoder.family = "qwen3_moe";
+  config.model.layers = 2;
+  config.model.heads = 4;
+  config.model.kv_heads = 2;
+  config.model.width = 64;
+  config.model.context = 64;
+  config.model.vocabulary = 256;
+  config.model.decoder.experts.count = 8;
+  config.model.decoder.experts.per_token = 2;
+  config.model.decoder.experts.hidden = 128;
+  config.experts.owners = 2;
+  config.exchange.chunk_elements = chunk_elements;
+  return config;
+}
+
+// Broken: a run would send, hash and keep zeros, more of them than values, and nobody would know.
+TEST(ExpertsConfig, WarnsOfPadding) {
+  // Each of the 8 experts has 2 x 3 x 64 x 128 = 49,152 values, and the model 435,584.
+  EXPECT_EQ(WarningOfPadding(SmallExperts(4096)), "");
+  EXPECT_EQ(WarningOfPadding(SmallExperts(16384)), "");
+  const std::string warning = WarningOfPadding(SmallExperts(65536));
+  EXPECT_THAT(warning, HasSubstr("[exchange] chunk_elements is 65536"));
+  EXPECT_THAT(warning, HasSubstr("an entry 1.32 times as long as the model"));
+  EXPECT_THAT(warning, HasSubstr("with 16384 it is 1.02 times"));
+  Config tiny = SmallExperts(65536);
+  tiny.model.width = 16;
+  tiny.model.decoder.experts.hidden = 4;
+  EXPECT_THAT(WarningOfPadding(tiny),
+              HasSubstr("too small for any value to make it less than 1.1"));
+  Config everybody = SmallExperts(65536);
+  everybody.experts.owners = 0;
+  EXPECT_EQ(WarningOfPadding(everybody), "") << "the run has no owners";
+  Config counted = SmallExperts(65536);
+  counted.model.vocabulary = 0;
+  counted.data.tokenizer = "chars";
+  EXPECT_EQ(WarningOfPadding(counted), "") << "the model's size is not known";
 }
 
 }  // namespace

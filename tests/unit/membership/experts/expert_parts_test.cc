@@ -97,6 +97,9 @@ TEST(ExpertParts, APatternHasOneWholeNumber) {
       {"expert.#.w", "expert.007.w", 7},
       {"expert.#.w", "expert.99999999999.w", -1},
       {"experts", "experts", -1},
+      {"*a*b.#**", "aab.b.3", 3},
+      {"*a*b.#**c", "xb.ab.3.ca", -1},
+      {"**#", "7", 7},
   };
   for (const auto& one : cases) {
     uint32_t number = 0;
@@ -160,6 +163,32 @@ TEST(ExpertParts, WhatCannotBeDividedIsRefusedByName) {
   EXPECT_TRUE(DivideIntoExperts(ExpertsOf({"e.#"}), TensorsOf(many)).ok());
   many.push_back({absl::StrCat("e.", kMostExperts), {1}});
   EXPECT_THAT(RefusalOf({"e.#"}, TensorsOf(many)), HasSubstr(absl::StrCat(kMostExperts + 1)));
+}
+
+// Broken: a record with such a pattern would keep every peer of the run busy for years.
+TEST(ExpertParts, APatternOfManyStarsTakesNoTime) {
+  std::string pattern;
+  while (pattern.size() + 4 <= kLongestExpertPattern) pattern += "*a";
+  pattern += "b.#";
+  ASSERT_TRUE(CheckExpertPattern(pattern).ok());
+  const std::string name(4096, 'a');
+  uint32_t number = 0;
+  EXPECT_FALSE(MatchesExpert(pattern, name + ".1", &number));
+  EXPECT_TRUE(MatchesExpert(pattern, name + "b.1", &number));
+  EXPECT_EQ(number, 1u);
+}
+
+// Broken: a record could have patterns without end, each of which is compared with every tensor.
+TEST(ExpertParts, PatternsAreFewAndShort) {
+  const std::string longest = "*.experts.#.*" + std::string(kLongestExpertPattern - 13, '*');
+  EXPECT_TRUE(DivideIntoExperts(ExpertsOf({longest}), Mixture()).ok());
+  EXPECT_THAT(RefusalOf({longest + "*"}, Mixture()),
+              HasSubstr("a pattern has 257 characters; it must have at most 256"));
+  const std::vector<std::string> most(kMostExpertPatterns, "*.experts.#.*");
+  EXPECT_TRUE(CheckExpertPatternCount(most.size()).ok());
+  EXPECT_THAT(
+      RefusalOf(std::vector<std::string>(kMostExpertPatterns + 1, "*.experts.#.*"), Mixture()),
+      HasSubstr("[experts] tensors has 17 patterns; it must have at most 16"));
 }
 
 // Broken: a worker would train an expert of other peers, or leave its own or a shared tensor as it

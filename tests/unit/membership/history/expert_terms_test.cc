@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 namespace {
@@ -50,6 +51,8 @@ TEST(ExpertTerms, AMixtureMayHaveOwnersAndOtherRunsAreFree) {
   named.mutable_exchange()->set_aggregation("mean");
   named.mutable_exchange()->set_error_feedback(true);
   named.mutable_exchange()->set_slow_codec("int4");
+  named.mutable_federation()->set_participation_bits(0x3f800000);  // 1
+  named.mutable_federation()->set_drop_bits(0x3f000000);
   EXPECT_TRUE(CheckExperts(named, MixtureOf(4)).ok());
   v1::RunSpec none = OwnedSpec(2);
   none.clear_experts();
@@ -75,6 +78,9 @@ TEST(ExpertTerms, WhatNeedsWholeUpdatesIsRefused) {
   odd("[outer] rule 'delayed_nesterov'")->mutable_outer()->set_rule("delayed_nesterov");
   odd("[model] kind 'external'")->mutable_model()->set_kind("external");
   odd("[model] kind 'torchscript'")->mutable_model()->set_kind("torchscript");
+  odd("[federation] participation below 1")
+      ->mutable_federation()
+      ->set_participation_bits(0x3f000000);  // 0.5
   for (auto& [what, spec] : cases) {
     const std::string refused(CheckExperts(spec, MixtureOf(4)).message());
     EXPECT_THAT(refused, StartsWith(what));
@@ -93,6 +99,27 @@ TEST(ExpertTerms, AModelWithoutTheExpertsIsRefused) {
   EXPECT_THAT(refusal(OwnedSpec(2), 1), HasSubstr("the model has 1 experts"));
   EXPECT_THAT(refusal(OwnedSpec(kMostOwners + 1), 4), HasSubstr("owners must be at most 1024"));
   EXPECT_THAT(refusal(OwnedSpec(0), 4), HasSubstr("tensors has no meaning with owners = 0"));
+}
+
+// Broken: a peer would end at the check of a grid that a run's record can ask for.
+TEST(ExpertTerms, ThePaddedGridHasSoManyChunks) {
+  const auto with_shared = [](uint64_t values) {
+    v1::Manifest manifest = MixtureOf(4);
+    for (v1::Tensor& tensor : *manifest.mutable_tensors()) {
+      const bool shared = tensor.offset() == 0;
+      tensor.set_shape(0, shared ? values : 1);
+      tensor.set_offset(shared ? 0 : values + (tensor.offset() / 4096 - 1));
+    }
+    manifest.set_elements(values + 4);
+    return manifest;
+  };
+  v1::RunSpec spec = OwnedSpec(2);
+  spec.mutable_exchange()->set_chunk_elements(64);
+  // Each expert has one value, and a chunk.
+  const uint64_t most = 64 * (kMaxChunks - 5);
+  EXPECT_TRUE(CheckExperts(spec, with_shared(most)).ok());
+  EXPECT_THAT(std::string(CheckExperts(spec, with_shared(most + 1)).message()),
+              HasSubstr("[exchange] chunk_elements = 64 makes 2147483648 chunks"));
 }
 
 }  // namespace

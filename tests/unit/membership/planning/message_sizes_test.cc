@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/bitmap.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "membership/history/mean_records.h"
 #include "membership/planning/reduction_plan.h"
 
 namespace atolld {
@@ -107,6 +109,71 @@ TEST(MessageSizes, OfMoreThanFitTheOldestAreTaken) {
   EXPECT_EQ(WhoFits({0, 0, 0}, 3), (Positions{0, 1, 2}));
   EXPECT_EQ(WhoFits({0, 2, 0, 1, 0}, 3), (Positions{0, 1, 3}));
   EXPECT_EQ(WhoFits({}, 0), Positions());
+}
+
+uint64_t BytesOf(const std::string& message, const SizeTerms& terms) {
+  for (const MessageSize& size : MessageSizes(terms)) {
+    if (size.message == message) return size.bytes;
+  }
+  ADD_FAILURE() << message;
+  return 0;
+}
+
+// Broken: a run whose peers own thousands of experts would begin, and its first plan or header
+// would be longer than a message, because it says of each peer which of them it owns.
+TEST(MessageSizes, OwnersOfExpertsTakeABitEachForEachPeer) {
+  SizeTerms terms = Terms(7'000'000'000, 900);
+  EXPECT_TRUE(CheckMessageSizes(terms).ok());
+  const uint64_t plan = BytesOf("Plan", terms), header = BytesOf("EntryHeader", terms);
+  const uint64_t most = MostPeers(terms);
+  terms.experts = 4096;
+  EXPECT_GE(BytesOf("Plan", terms), plan + 900 * 512);
+  EXPECT_GE(BytesOf("EntryHeader", terms), header + 900 * 512);
+  EXPECT_THAT(std::string(CheckMessageSizes(terms).message()), HasSubstr("[run] peers"));
+  EXPECT_LT(MostPeers(terms), most);
+  EXPECT_GE(MostPeers(terms), 256u) << "a run of a usual size would be refused";
+  terms.experts = 128;
+  EXPECT_TRUE(CheckMessageSizes(terms).ok()) << CheckMessageSizes(terms);
+}
+
+// The records of an exchange in which all have delivered, and each expert has two owners of its
+// own. Each expert has ten chunks, and so has the shared part.
+v1::MeanRecords RecordsOfExperts(uint32_t experts, size_t peers) {
+  const uint32_t chunks = 10 * (experts + 1);
+  std::vector<std::string> sets;
+  std::string all(BitmapBytes(peers), '\0');
+  for (size_t i = 0; i < peers; ++i) SetBit(&all, i);
+  sets.push_back(all);
+  for (size_t i = 0; i < peers; ++i) {
+    for (size_t j = i + 1; j < peers && sets.size() <= experts; ++j) {
+      sets.push_back(SingleBit(peers, static_cast<uint32_t>(i)));
+      SetBit(&sets.back(), j);
+    }
+  }
+  MeanRecordsBuilder builder;
+  for (size_t i = 0; i < peers; ++i) {
+    const auto begin = static_cast<uint32_t>(chunks * i / peers);
+    const auto end = static_cast<uint32_t>(chunks * (i + 1) / peers);
+    builder.BeginShard(begin, std::to_string(1000 + i) + std::string(60, 'p'));
+    for (uint32_t c = begin; c < end; ++c) builder.Add(sets[c / 10], {});
+  }
+  return builder.Take();
+}
+
+// Broken: each vote of a run with many experts would have to leave out its records, so every round
+// would be averaged again without end, and nobody would have been told beforehand.
+TEST(MessageSizes, EachExpertHasASetOfItsOwnInTheRecords) {
+  const v1::MeanRecords records = RecordsOfExperts(700, 40);
+  ASSERT_EQ(records.sets_size(), 701);
+  SizeTerms terms = Terms(uint64_t{7010} * 65536, 40);
+  EXPECT_GT(records.ByteSizeLong(), BytesOf("a Vote's records", terms));
+  terms.experts = 700;
+  EXPECT_LE(records.ByteSizeLong(), BytesOf("a Vote's records", terms));
+  EXPECT_LT(BytesOf("a Vote's records", terms), 2 * records.ByteSizeLong());
+  // Two peers can be told apart in four ways alone.
+  SizeTerms few = Terms(uint64_t{7010} * 65536, 2), none = few;
+  few.experts = 700;
+  EXPECT_LT(BytesOf("a Vote's records", few), BytesOf("a Vote's records", none) + 700 * 20);
 }
 
 // A thousand peers with the longest names, in so many regions.

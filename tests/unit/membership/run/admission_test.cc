@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "membership/history/header.h"
@@ -75,6 +76,29 @@ TEST(CheckFits, RefusesAStateOfWhichSomeMessageWouldNotPass) {
   EXPECT_TRUE(CheckFits(genesis, 3).ok()) << CheckFits(genesis, 3);
   genesis.mutable_spec()->mutable_exchange()->set_chunk_elements(4096);
   EXPECT_THAT(CheckFits(genesis, 3).message(), HasSubstr("[exchange] chunk_elements"));
+}
+
+// Broken: a run whose peers own experts would begin, although its headers would not pass.
+TEST(CheckFits, CountsTheOwnersOfExperts) {
+  v1::Genesis genesis;
+  genesis.mutable_spec()->mutable_exchange()->set_chunk_elements(4096);
+  v1::Manifest* const manifest = genesis.mutable_manifest();
+  const auto add = [&](const std::string& name) {
+    v1::Tensor* const tensor = manifest->add_tensors();
+    tensor->set_name(name);
+    tensor->add_shape(1);
+    tensor->set_offset(manifest->elements());
+    manifest->set_elements(manifest->elements() + 1);
+  };
+  add("shared");
+  for (int i = 0; i < 4096; ++i) add(absl::StrCat("expert.", i));
+  EXPECT_EQ(SizeTermsOf(genesis, 3).experts, 0u);
+  EXPECT_TRUE(CheckFits(genesis, 900).ok()) << CheckFits(genesis, 900);
+  genesis.mutable_spec()->mutable_experts()->set_owners(2);
+  genesis.mutable_spec()->mutable_experts()->add_tensors("expert.#");
+  EXPECT_EQ(SizeTermsOf(genesis, 3).experts, 4096u);
+  EXPECT_TRUE(CheckFits(genesis, 256).ok()) << CheckFits(genesis, 256);
+  EXPECT_THAT(CheckFits(genesis, 900).message(), HasSubstr("EntryHeader"));
 }
 
 // Would break: a manifest within one limit and beyond another's makes a run that some cannot join.
