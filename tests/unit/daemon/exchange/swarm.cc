@@ -77,7 +77,7 @@ std::vector<float> Decoded(const Codec& codec, absl::Span<const uint8_t> bytes, 
 
 Swarm::Swarm(const SwarmSettings& given)
     : settings(given),
-      grid(given.elements, given.chunk_elements),
+      grid(given.elements, given.chunk_elements, given.parts),
       codec(FindCodec(given.codec).value()),
       means(given.upper_codec.empty()
                 ? WireCodec{codec, given.zstd}
@@ -89,9 +89,10 @@ Swarm::~Swarm() {
   for (const auto& [name, peer] : peers) world.Kill(name);
 }
 
-Swarm::Peer& Swarm::Add(const std::string& name, bool contributes) {
+Swarm::Peer& Swarm::Add(const std::string& name, bool contributes, const std::string& owned) {
   Peer& peer = *(peers[name] = std::make_unique<Peer>());
   peer.name = name;
+  peer.owned = owned;
   if (contributes) {
     for (uint64_t i = 0; i < settings.elements; ++i) {
       peer.values.push_back(static_cast<float>(world.random().Unit() - 0.5) * 0.01f);
@@ -99,7 +100,7 @@ Swarm::Peer& Swarm::Add(const std::string& name, bool contributes) {
     peer.contribution = std::make_shared<const Contribution>(
         EncodeContribution(grid, *codec,
                            {settings.stochastic && codec->has_stochastic_rounding(), peers.size()},
-                           peer.values)
+                           peer.values, owned)
             .value());
   }
   world.AddProcess(name, [this, &peer](Env env) {
@@ -142,6 +143,7 @@ v1::Plan Swarm::MakePlan(const std::vector<std::string>& contributors,
       member->set_contribution_root(ToBytes(known->second->contribution->root));
       const double norm = WholeNorms(known->second->contribution->norms).squared_norm;
       member->set_squared_norm_bits(absl::bit_cast<uint64_t>(norm));
+      member->set_owned(known->second->owned);
     }
   }
   uint32_t first = 0;
@@ -329,6 +331,10 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
   for (const v1::PlanMember& member : plan.contributors()) parts.push_back(PeerPart(member.peer()));
   std::vector<WeightedPiece> pieces;
   std::vector<int> times(static_cast<size_t>(plan.contributors_size()), 0);
+  const auto covers = [&](const std::string& name) {
+    const uint32_t part = grid.Part(chunk);
+    return part == 0 || Bit(peer(name).owned, part - 1);
+  };
   for (const std::string& partial : sets.partials) {
     std::vector<WeightedPiece> members;
     for (size_t i = 0; i < times.size(); ++i) {
@@ -348,16 +354,24 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
     ASSERT_LE(times[i], 1) << "chunk " << chunk << " counts a contributor twice";
     const std::string& name = plan.contributors(static_cast<int>(i)).peer();
     if (!Bit(sets.contributors, i)) {
-      ASSERT_EQ(std::count(whole.begin(), whole.end(), name), 0)
+      ASSERT_TRUE(std::count(whole.begin(), whole.end(), name) == 0 || !covers(name))
           << name << " is missing in chunk " << chunk;
-    } else if (times[i] == 0) {
-      pieces.push_back(single(i));
+      continue;
     }
+    ASSERT_TRUE(covers(name)) << name << " has not trained chunk " << chunk;
+    if (times[i] == 0) pieces.push_back(single(i));
   }
   std::sort(pieces.begin(), pieces.end(),
             [](const WeightedPiece& a, const WeightedPiece& b) { return a.lowest < b.lowest; });
   float total = 0;
-  ASSERT_FALSE(pieces.empty());
+  if (pieces.empty()) {
+    ASSERT_NE(grid.Part(chunk), 0u) << "chunk " << chunk << " is of nobody";
+    std::vector<uint8_t> zeros(means.codec->MaxEncodedBytes(elements));
+    zeros.resize(
+        means.codec->Encode(std::vector<float>(elements, 0.0f), absl::MakeSpan(zeros)).value());
+    ASSERT_EQ(bytes.span(), absl::MakeConstSpan(zeros)) << "chunk " << chunk;
+    return;
+  }
   const Rounding rounding =
       MeanRounding(form, {plan.version(), chunk, false, parts}, sets.contributors);
   const std::vector<uint8_t> expected = EncodedMean(*means.codec, rounding, MeanOf(pieces, &total));

@@ -29,6 +29,8 @@ struct SwarmSettings {
   bool stochastic = false;
   // The rule of the exchange. The oracle knows only the mean.
   std::optional<AggregationRule> rule = std::nullopt;
+  // With experts: the part of each chunk (ChunkGrid). Every peer must then say what it owns.
+  std::shared_ptr<const std::vector<uint32_t>> parts = nullptr;
   absl::Duration failure_timeout = absl::Seconds(2);
   SendWindow::Floor send_floor;
   uint32_t lanes = 1;
@@ -48,6 +50,7 @@ class Swarm {
   struct Peer {
     std::string name;
     std::vector<float> values;
+    std::string owned;  // with experts: a bitmap of those that it has trained
     std::shared_ptr<const Contribution> contribution;  // if null, the peer only receives
     Node* node = nullptr;                              // null once the peer is dead
     TrafficCount traffic;
@@ -63,7 +66,7 @@ class Swarm {
   explicit Swarm(const SwarmSettings& settings);
   ~Swarm();
 
-  Peer& Add(const std::string& name, bool contributes = true);
+  Peer& Add(const std::string& name, bool contributes = true, const std::string& owned = "");
   Peer& peer(const std::string& name) { return *peers.at(name); }
   static std::string Address(const std::string& name) { return name + ":1"; }
 
@@ -95,7 +98,8 @@ class Swarm {
 
   // Fails the test unless three conditions hold. All these peers have the same outcome for the
   // plan's revision. An independent computation from the contributions and sets that the outcome
-  // names gives the same result. All contributors of `whole` are in the mean of every chunk.
+  // names gives the same result. All contributors of `whole` are in the mean of every chunk that
+  // their updates cover.
   void CheckOutcomes(const std::vector<std::string>& names, const v1::Plan& plan,
                      const std::vector<std::string>& whole);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,56 @@ TEST_F(ResidualTest, IncludedChunksKeepTheirLossOthersEverything) {
       ASSERT_EQ(residual[at], expected) << "chunk " << chunk << " value " << i;
     }
   }
+}
+
+// Two chunks of 4096 values are shared, one belongs to an expert that this peer does not own and
+// one to an expert that it owns.
+class ExpertResidualTest : public ResidualTest {
+ protected:
+  ExpertResidualTest()
+      : owned_grid_(
+            4 * 4096, 4096,
+            std::make_shared<const std::vector<uint32_t>>(std::vector<uint32_t>{0, 0, 1, 2})) {
+    values_.resize(owned_grid_.elements(), 0.25f);
+    contribution_ = *EncodeContribution(owned_grid_, codec_, Rounding(), values_, "\x02");
+  }
+
+  std::vector<float> Subtracted(const v1::MeanRecords& records) {
+    *header_.mutable_records() = records;
+    std::vector<float> residual = values_;
+    EXPECT_TRUE(
+        SubtractIncluded(header_, 1, owned_grid_, codec_, contribution_, absl::MakeSpan(residual))
+            .ok());
+    return residual;
+  }
+  // Returns true if nothing was subtracted from the chunk.
+  bool Whole(const std::vector<float>& residual, uint32_t chunk) {
+    const auto begin = static_cast<std::ptrdiff_t>(owned_grid_.Offset(chunk));
+    return std::equal(residual.begin() + begin, residual.begin() + begin + 4096,
+                      values_.begin() + begin);
+  }
+
+  const ChunkGrid owned_grid_;
+};
+
+// Broken: a peer's error feedback would end at its first entry, since a chunk without bytes cannot
+// be decoded; or the loss of the chunks beside it would be forgotten.
+TEST_F(ExpertResidualTest, ChunksOfOthersExpertsTakeNothing) {
+  const std::vector<float> residual =
+      Subtracted(RecordsOf({{"a", {{2, "\x03"}, {1, "\x01"}, {1, "\x02"}}}}));
+  EXPECT_TRUE(Whole(residual, 2));
+  for (const uint32_t chunk : {0u, 1u, 3u}) {
+    std::vector<float> sent(owned_grid_.Elements(chunk));
+    ASSERT_TRUE(codec_.Decode(contribution_.chunks[chunk].span(), absl::MakeSpan(sent)).ok());
+    for (size_t i = 0; i < sent.size(); ++i) {
+      const size_t at = owned_grid_.Offset(chunk) + i;
+      ASSERT_EQ(residual[at], values_[at] - sent[i]) << "chunk " << chunk << " value " << i;
+    }
+  }
+  // Nobody's mean has taken this peer's update of its expert.
+  EXPECT_TRUE(Whole(Subtracted(RecordsOf({{"a", {{2, "\x03"}, {2, std::string(1, '\0')}}}})), 3));
+  // No header says this; a wrong one does not end the error feedback either.
+  EXPECT_TRUE(Whole(Subtracted(RecordsOf({{"a", {{4, "\x03"}}}})), 2));
 }
 
 class ResidualFileTest : public ::testing::Test {

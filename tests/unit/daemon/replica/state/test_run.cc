@@ -25,6 +25,44 @@ float Uniform(uint64_t seed, uint64_t index) {
   return static_cast<float>(static_cast<int64_t>(z >> 40)) / 8388608.0f - 1.0f;
 }
 
+void AddTensor(const std::string& name, uint64_t rows, v1::Manifest* manifest) {
+  v1::Tensor& tensor = *manifest->add_tensors();
+  tensor.set_name(name);
+  tensor.add_shape(rows);
+  tensor.set_offset(manifest->elements());
+  manifest->set_elements(manifest->elements() + rows);
+}
+
+// The tensors of a mixture with two experts in two layers. The last one has what is left.
+v1::Manifest MixtureManifest(uint64_t elements) {
+  v1::Manifest manifest;
+  const uint64_t tenth = elements / 10;
+  AddTensor("wte.weight", 3 * tenth, &manifest);
+  AddTensor("h.0.experts.0.up", 2 * tenth, &manifest);
+  AddTensor("h.0.experts.1.up", 2 * tenth, &manifest);
+  AddTensor("head.bias", tenth, &manifest);
+  AddTensor("h.1.experts.0.up", tenth, &manifest);
+  AddTensor("h.1.experts.1.up", elements - manifest.elements(), &manifest);
+  return manifest;
+}
+
+// Sets what the contributors own, and records that p2 alone has trained its expert.
+void AddOwners(const v1::Genesis& genesis, v1::EntryHeader* header) {
+  const uint32_t owned = header->version() % 2 == 0 ? 0 : 1;
+  for (v1::Contributor& contributor : *header->mutable_contributors()) {
+    const char bits = static_cast<char>(contributor.peer() == "p2" ? 1 << owned : 0);
+    contributor.set_owned(std::string(1, bits));
+  }
+  const ChunkGrid grid = Fragments(genesis.spec(), genesis.manifest())
+                             .Grid(header->version(), header->chunk_elements());
+  std::vector<RunText> runs;
+  for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
+    const uint32_t part = grid.Part(chunk);
+    runs.push_back({1, part == 0 ? "\x07" : std::string(1, part == 1 + owned ? '\x02' : '\0')});
+  }
+  *header->mutable_records() = RecordsOf({{"p2", runs}});
+}
+
 }  // namespace
 
 v1::Genesis TestRun::Genesis() const {
@@ -47,6 +85,12 @@ v1::Genesis TestRun::Genesis() const {
   if (history_key) spec.set_history_key(history_key->public_key());
   for (const v1::RunFile& file : files) *spec.add_files() = file;
   v1::Manifest& manifest = *genesis.mutable_manifest();
+  if (experts) {
+    spec.mutable_experts()->set_owners(1);
+    spec.mutable_experts()->add_tensors("*.experts.#.*");
+    manifest = MixtureManifest(elements);
+    return genesis;
+  }
   v1::Tensor& first = *manifest.add_tensors();
   first.set_name("wte.weight");
   first.add_shape(elements / 2);
@@ -122,6 +166,7 @@ v1::EntryHeader TestRun::Header(uint64_t version, const Digest& previous, const 
   header.set_outer_rule(rule);
   header.set_codec(codec);
   header.set_chunk_elements(chunk_elements);
+  if (experts) AddOwners(Genesis(), &header);
   header.set_payload_digest(ToBytes(TreeDigest(payload.span())));
   header.set_previous_state_digest(ToBytes(state));
   header.set_previous_header_digest(ToBytes(previous));

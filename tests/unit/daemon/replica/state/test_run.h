@@ -29,6 +29,10 @@ struct TestRun {
                                             // and the rate is 10
   // The number of fragments that entries cover in turn; up to 2, because there are 2 tensors.
   uint32_t fragments = 1;
+  // If true, peers own the run's two experts. In each entry p2 owns one of them, expert 0 in even
+  // versions and expert 1 in odd ones, and nobody owns the other. The payload has values in all of
+  // its chunks and between the parts.
+  bool experts = false;
 
   v1::Genesis Genesis() const;  // has no state digest
   std::vector<float> Theta() const;
