@@ -243,7 +243,6 @@ std::vector<std::string> SplitNames(const std::string& names);  // splits "a, b"
 
 // Returns the modules of a model that may have adapters, named as in lora_targets.
 std::vector<std::string> AdapterTargets(const ConfigModel& model);
-
 uint64_t TrainedParameters(const v1::ModelSpec& model);  // the model must be valid
 // Returns a block's matrices, also of a base, named as in lora_targets; the model must be valid.
 std::vector<BlockTensor> MatricesOfBlock(const v1::ModelSpec& model, uint32_t layer);

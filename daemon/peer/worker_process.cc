@@ -81,7 +81,7 @@ absl::StatusOr<TrainingFit> FitMemory(const WorkerProcess::Settings& settings, v
         absl::StrCat("[worker] memory must be 0 with a model of kind '", spec->model().kind(),
                      "' on ", settings.device));
   }
-  fit = FitTraining(*spec, CopiesOn(settings.device), settings.memory);
+  fit = FitTraining(*spec, CopiesOn(settings.device), settings.memory, settings.peers);
   if (!fit.fits) {
     return absl::FailedPreconditionError(
         absl::StrCat(MisfitText(fit, settings.memory), " by [worker] memory"));

@@ -27,6 +27,7 @@ uint64_t ExpertOwners::Rank(uint32_t expert, absl::string_view peer) const {
 
 void ExpertOwners::Load(const v1::EntryHeader* header) {
   version_ = loaded_ = header == nullptr ? 1 : header->version() + 1;
+  owned_.clear();
   if (header == nullptr) return;
   for (const v1::Contributor& contributor : header->contributors()) {
     if (ValidOwned(contributor.owned(), experts_)) owned_[contributor.peer()] = contributor.owned();
@@ -56,8 +57,8 @@ size_t ExpertOwners::OwnersOf(uint32_t expert) const {
       owned_.begin(), owned_.end(), [&](const auto& one) { return BitAt(one.second, expert); }));
 }
 
-// Takes experts from whoever owns more than its share, and from surplus owners of an expert: a peer
-// that was away while another one took its place is back. Those that rank first keep them.
+// Takes experts from peers that own more than their share, and from surplus owners of an expert: a
+// peer that was away while another one took its place is back. Those that rank first keep them.
 void ExpertOwners::Trim(size_t wanted, size_t share) {
   for (uint32_t expert = 0; expert < experts_; ++expert) {
     std::vector<std::pair<uint64_t, std::string*>> ranked;

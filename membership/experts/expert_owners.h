@@ -25,8 +25,8 @@ class ExpertOwners {
   ExpertOwners(uint32_t experts, uint32_t owners, uint64_t seed)
       : experts_(experts), owners_(owners), seed_(seed) {}
 
-  // Called when a coordinator begins in the round after this header, which may be nullptr. Whoever
-  // contributed to it owns what it owned, until the next round begins.
+  // Called when a coordinator begins in the round after this header, which may be nullptr. A peer
+  // that contributed to it owns what it owned, until the next round begins.
   void Load(const v1::EntryHeader* header);
 
   // Called when a peer offers an update that covers these experts. In the round in which this
@@ -35,8 +35,8 @@ class ExpertOwners {
   void Adopt(const std::string& peer, const std::string& owned);
 
   // Assigns the experts of round `version` among these peers, once in each round: later calls for
-  // the same round change nothing but give peers that are new in it what lacks an owner. Whoever
-  // goes away in a round stays an owner until its end, since it may come back with its update.
+  // the same round change nothing but give peers that are new in it what lacks an owner. A peer
+  // that goes away in a round stays an owner until its end, since it may come back with its update.
   void Assign(uint64_t version, const std::vector<std::string>& peers);
 
   // Returns true if Assign has nothing to do for this peer in this round.

@@ -184,8 +184,16 @@ TEST(ExpertPlan, SaysWhatEachContributorOwns) {
   EXPECT_TRUE(plan.Brings(2, 0));
   EXPECT_FALSE(plan.Brings(2, 1));
   EXPECT_FALSE(plan.Brings(0, 3));
-  EXPECT_FALSE(plan.MayBeUnowned(0));
-  EXPECT_TRUE(plan.MayBeUnowned(1));
+  const auto mean_of = [&](const char* bits, uint32_t chunk) {
+    return plan.MayBeMeanOf(std::string(bits, 1), chunk);
+  };
+  EXPECT_TRUE(mean_of("\x07", 0));
+  EXPECT_FALSE(mean_of("\0", 0)) << "a shared chunk of nobody";
+  EXPECT_FALSE(mean_of("\x08", 0)) << "a contributor beyond the last";
+  EXPECT_TRUE(mean_of("\0", 1));
+  EXPECT_TRUE(mean_of("\x01", 1));
+  EXPECT_FALSE(mean_of("\x04", 1)) << "c does not own it";
+  EXPECT_FALSE(plan.MayBeMeanOf("", 1));
   for (const std::string& owned : {std::string(), std::string(2, '\0'), std::string("\x04")}) {
     v1::Plan bad = OwnedPlan(1);
     bad.mutable_contributors(1)->set_owned(owned);

@@ -167,14 +167,14 @@ TEST(ExpertOwners, ARestartGoesOnFromTheNewestHeader) {
     one->set_owned(owned);
   }
   ExpertOwners next(40, 2, 17);
-  next.Load(header);
+  next.Load(&header);
   EXPECT_EQ(OwnedNow(next), OwnedNow(former));
   next.Assign(3, peers);
   EXPECT_EQ(OwnedNow(next), OwnedNow(former));
   // A contributor that does not say what it owns, or says it of another model, owns nothing.
   header.mutable_contributors(0)->set_owned("");
   header.mutable_contributors(1)->set_owned("\x01");
-  next.Load(header);
+  next.Load(&header);
   EXPECT_EQ(next.OwnedBy("p1"), OwnsNothing(40));
   EXPECT_EQ(next.OwnedBy("p2"), OwnsNothing(40));
   EXPECT_EQ(next.OwnedBy("p3"), former.OwnedBy("p3"));

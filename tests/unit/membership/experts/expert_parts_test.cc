@@ -168,7 +168,7 @@ TEST(ExpertParts, WhatCannotBeDividedIsRefusedByName) {
 // Broken: a record with such a pattern would keep every peer of the run busy for years.
 TEST(ExpertParts, APatternOfManyStarsTakesNoTime) {
   std::string pattern;
-  while (pattern.size() + 4 <= kLongestExpertPattern) pattern += "*a";
+  while (pattern.size() + 5 <= kLongestExpertPattern) pattern += "*a";
   pattern += "b.#";
   ASSERT_TRUE(CheckExpertPattern(pattern).ok());
   const std::string name(4096, 'a');

@@ -72,11 +72,11 @@ TEST_F(ExpertEntryTest, TakesWhatItsOwnersHaveTrained) {
 TEST_F(ExpertEntryTest, RefusesAMeanThatCountsANonOwner) {
   // Broken: values of an expert that a peer has not trained would count as its training.
   Record({{2, "\x07"}, {2, kNobody}, {1, "\x02"}, {1, "\x06"}});
-  ExpectInvalid("chunk 5 counts the update of p3");
+  ExpectInvalid("chunk 5 counts contributor 2");
   Record({{2, "\x07"}, {2, "\x02"}, {2, "\x02"}});
-  ExpectInvalid("chunk 2 counts the update of p2");
+  ExpectInvalid("chunk 2 counts contributor 1");
   header_.mutable_contributors(1)->set_owned("\x01");  // the other expert
-  ExpectInvalid("chunk 4 counts the update of p2");
+  ExpectInvalid("chunk 4 counts contributor 1");
 }
 
 TEST_F(ExpertEntryTest, RefusesASharedChunkOfNobody) {

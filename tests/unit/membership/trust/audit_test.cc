@@ -30,12 +30,12 @@ TEST(AuditDraw, IsAFunctionOfHeaderPayloadAndNonce) {
 // Would break: a lie would survive with another probability than the documented one; or some chunks
 // were safer to lie about than others.
 TEST(AuditDraw, TakesEachChunkWithTheShareAlone) {
-  constexpr int kDraws = 20000;
+  constexpr int kTrials = 20000;
   constexpr uint32_t kChunks = 8;
   for (const float share : {1.0f / 16, 0.25f, 0.5f}) {
     int taken[kChunks] = {};
     int pairs = 0;  // both of the first two
-    for (int round = 0; round < kDraws; ++round) {
+    for (int round = 0; round < kTrials; ++round) {
       bool first = false;
       AuditDraw draw(Filled('h'), Filled('p'), std::to_string(round));
       for (const uint32_t chunk : draw.Chunks(kChunks, share)) {
@@ -44,10 +44,10 @@ TEST(AuditDraw, TakesEachChunkWithTheShareAlone) {
         pairs += chunk == 1 && first ? 1 : 0;
       }
     }
-    const double deviation = std::sqrt(kDraws * share * (1 - share));
-    for (const int count : taken) EXPECT_NEAR(count, kDraws * share, 5 * deviation) << share;
+    const double deviation = std::sqrt(kTrials * share * (1 - share));
+    for (const int count : taken) EXPECT_NEAR(count, kTrials * share, 5 * deviation) << share;
     const double both = share * share;
-    EXPECT_NEAR(pairs, kDraws * both, 5 * std::sqrt(kDraws * both * (1 - both))) << share;
+    EXPECT_NEAR(pairs, kTrials * both, 5 * std::sqrt(kTrials * both * (1 - both))) << share;
   }
   AuditDraw draw(Filled('h'), Filled('p'), Filled('n'));
   EXPECT_TRUE(draw.Chunks(1000, 0).empty());
