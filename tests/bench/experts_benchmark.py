@@ -5,9 +5,10 @@
 
 Each line is a run of four peers by `atoll local`: with owners as the config says, and with none, so
 that every peer trains all of the model on the same number of tokens. It prints the last validation
-loss, the bytes that a peer sends in a round, means included, and the peak resident memory (VmHWM) of
-a worker and of a peer's daemon, each the largest of the four. The memory has libtorch and the program
-in it. The last lines are the ratios. The exit status is 1 if replicas differ at the end of a run.
+loss, the bytes that a peer sends in a round, means included, and the peak resident memory (VmHWM)
+of a worker and of a peer's daemon, each the largest of the four. The memory has libtorch and the
+program in it. The last lines are the ratios. The exit status is 1 if replicas differ at the end of
+a run.
 """
 
 import argparse

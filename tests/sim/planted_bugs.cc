@@ -61,7 +61,7 @@ const std::array<Name, 46> kNames = {{
     {PlantedBug::kRosterOfFew, "roster-of-few", {"", 77}},
     {PlantedBug::kDrawsHide, "draws-hide", {"", 23}},
     {PlantedBug::kForeignExpertTaken, "foreign-expert-taken", {"", 5}},
-    {PlantedBug::kStaleOwnerTaken, "stale-owner-taken", {"", 26}},
+    {PlantedBug::kStaleOwnerTaken, "stale-owner-taken", {"", 95}},
     {PlantedBug::kUnownedSteps, "unowned-steps", {"", 5}},
 }};
 
