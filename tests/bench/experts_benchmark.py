@@ -1,7 +1,7 @@
 """Trains one mixture of experts whose peers own some each, and with full copies, and compares them.
 
-    python3 tests/bench/experts_benchmark.py --bin build/release/bin --data FILE [--seeds 1,2,3]
-        [--rounds N] [--config configs/experts.toml]
+    ATOLL_BIN=build/release/bin python3 tests/bench/experts_benchmark.py --data FILE
+        [--seeds 1,2,3] [--rounds N] [--config configs/experts.toml]
 
 Each line is a run of four peers by `atoll local`: with owners as the config says, and with none, so
 that every peer trains all of the model on the same number of tokens. It prints the last validation
@@ -20,6 +20,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+from cluster import Cluster, equal_digests  # noqa: E402
 
 
 def peak(pid):
@@ -39,7 +40,6 @@ def config_of(text, owners, seed, rounds, data):
 
 
 def run(text):
-    from cluster import Cluster, equal_digests
     most = {"worker": 0.0, "daemon": 0.0}
     with Cluster(peers=4, text=text) as cluster:
         names = [f"peer-{i}" for i in range(1, 5)]
@@ -60,14 +60,12 @@ def run(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", required=True)
     parser.add_argument("--data", required=True)
     parser.add_argument("--config", default=os.path.join(HERE, "..", "..", "configs",
                                                          "experts.toml"))
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seeds", default="1,2,3")
     options = parser.parse_args()
-    os.environ["ATOLL_BIN"] = os.path.abspath(options.bin)
     with open(options.config, encoding="utf-8") as source:
         text = source.read()
     print(f"{'run':14s} {'loss':>8s} {'bytes':>10s} {'worker MB':>10s} {'daemon MB':>10s}")

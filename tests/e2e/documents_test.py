@@ -81,6 +81,7 @@ NOT_TYPED = (
     ("docs/benchmarks.md", "atoll bench churn", CHURN),
     ("docs/benchmarks.md", "build/release/tests/sim_planted_test", CTEST),
     ("docs/benchmarks.md", "ATOLL_SIZE_PEERS=1000 build/release/tests/sim_size_test", CTEST),
+    ("docs/benchmarks.md", f"{BENCHMARK}experts_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}history_benchmark.py", MINUTES),
     ("docs/benchmarks.md", "git clone https://github.com/karpathy/nanoGPT", "fetches"),
     ("docs/benchmarks.md", f"{BENCHMARK}join_benchmark.py", MINUTES),
