@@ -76,11 +76,14 @@ void ReachWatch::SetRoster(const v1::Roster& roster) {
     if (members_.count(peer) > 0 || member.doubt.empty()) continue;
     gone_[peer] = {member.address, member.doubt, now};
   }
-  const absl::Duration kept = kLifetimes * std::max(failure_timeout_, kLeastPause);
   for (auto gone = gone_.begin(); gone != gone_.end();) {
-    gone = now - gone->second.since > kept ? gone_.erase(gone) : std::next(gone);
+    gone = now - gone->second.since > Kept() ? gone_.erase(gone) : std::next(gone);
   }
   Schedule();
+}
+
+absl::Duration ReachWatch::Kept() const {
+  return kLifetimes * std::max(failure_timeout_, kLeastPause);
 }
 
 ReachWatch::Member ReachWatch::Return(const v1::Member& one) {
@@ -132,6 +135,7 @@ void ReachWatch::Heard(const std::string& peer, const std::string& address,
     member.next = now + kSeldom;
     if (!std::exchange(member.doubt, "").empty()) {
       env_.log.Info(absl::StrCat("peer ", peer, " answers at ", address, " again"));
+      member.mended = now;
       Tell(peer, member);
     }
     return Schedule();
@@ -158,7 +162,8 @@ void ReachWatch::Tell(const std::string& peer, const Member& member) {
 
 void ReachWatch::Repeat() {
   for (const auto& [peer, member] : members_) {
-    if (!member.doubt.empty()) Tell(peer, member);
+    const bool mended = env_.executor.Now() - member.mended <= Kept();
+    if (!member.doubt.empty() || mended) Tell(peer, member);
   }
 }
 

@@ -5,8 +5,9 @@
 // packet, since a line may pass only small packets. The peer sends an echo to a member when the
 // roster first names the member at its address, rarely after that, and often while the member does
 // not answer. The results of wake-up calls and exchanges count as well. A member that does not
-// answer is in doubt. The coordinator is told each change at once, and each doubt again at each
-// failed dial and at each new Session. Used on the loop thread.
+// answer is in doubt. The coordinator is told each change at once, each doubt again at each
+// failed dial and at each new Session, and the end of a doubt again at each new Session for a
+// while. Used on the loop thread.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +58,9 @@ class ReachWatch {
   // because it takes long to notice that a line has begun to drop packets. Sends an echo to each
   // address immediately.
   void Ask(const std::set<std::string>& addresses);
-  void Repeat();  // Called at a new Session. Reports all doubts again.
+  // Called at a new Session. Reports all doubts again, and that members answer whose doubts have
+  // ended lately, since the report of that may have been lost with the former Session.
+  void Repeat();
 
   bool InDoubt(const std::string& peer) const;
 
@@ -77,8 +80,9 @@ class ReachWatch {
     // True if the member is in doubt and has just answered a small echo, so that the next echo is
     // large.
     bool answers_little = false;
-    absl::Time next;    // The time of the next dial.
-    uint64_t dial = 0;  // The number of the newest dial.
+    absl::Time mended = absl::InfinitePast();  // The time at which its last doubt ended.
+    absl::Time next;                           // The time of the next dial.
+    uint64_t dial = 0;                         // The number of the newest dial.
   };
   // The doubt of a member that is gone.
   struct Gone {
@@ -87,6 +91,7 @@ class ReachWatch {
     absl::Time since;
   };
 
+  absl::Duration Kept() const;  // How long a doubt counts without news of it.
   // Returns the record of a member that is new or has come back.
   Member Return(const v1::Member& one);
   void Heard(const std::string& peer, const std::string& address, const absl::Status& status);

@@ -133,6 +133,21 @@ TEST(ReachWatch, RepeatsItsDoubtsToANewSession) {
   EXPECT_THAT(scene.told, ElementsAre("a no"));
 }
 
+// Broken: a line that works again while a peer has no Session stays in doubt at the coordinator,
+// which remembers the peer's doubts and never hears that this one has ended.
+TEST(ReachWatch, RepeatsToANewSessionThatADoubtHasEnded) {
+  ReachScene scene({"a", "b"});
+  scene.watch->OnSilent("a", absl::UnavailableError("x"));
+  EXPECT_THAT(scene.During(absl::Seconds(20)), testing::Contains("a yes"));
+  scene.told.clear();
+  scene.watch->Repeat();
+  EXPECT_THAT(scene.told, ElementsAre("a yes"));
+  scene.During(absl::Minutes(2));
+  scene.told.clear();
+  scene.watch->Repeat();
+  EXPECT_THAT(scene.told, IsEmpty()) << "it counts no more by now";
+}
+
 // Would break: in a run of thousands each peer dials all others.
 TEST(ReachWatch, DialsAFewOfMany) {
   std::vector<std::string> names;
