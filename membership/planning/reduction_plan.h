@@ -82,6 +82,7 @@ struct ExchangeContributor {
   std::string region = "";  // empty if the contributor forms a region of its own
   bool slow = false;        // true if the contributor's update is in slow_codec
   uint32_t age = 0;         // the number of entries that its update has missed
+  double share = 1;         // the share of the model's values that its update covers; above 0
 };
 
 // A peer that trains nothing and may reduce. It holds the state to which the entry applies.

@@ -283,7 +283,7 @@ EntryAttempts::Candidates EntryAttempts::Choose(absl::Time now, const v1::RunSpe
     const PeerInfo& info = members->info(peer);
     ExchangeContributor contributor;
     contributor.member = PlanMemberOf(peer, roster.Find(peer)->address, info.signing_key, ready);
-    experts_.Limit(ready, &contributor.member);
+    experts_.Limit(ready, &contributor);
     contributor.may_reduce = info.spared_until < round.version();
     contributor.dialled_in_vain = now < info.dialled_in_vain_until;
     contributor.region = roster.Find(peer)->region;

@@ -38,14 +38,21 @@ absl::Status RunExperts::Check(const Ledger& ledger, const std::string& peer,
       absl::StrCat("its update does not say which of the ", experts, " experts it was trained on"));
 }
 
-void RunExperts::Limit(const v1::Ready& ready, v1::PlanMember* member) const {
+void RunExperts::Limit(const v1::Ready& ready, ExchangeContributor* contributor) const {
   if (!owners_) return;
   std::string owned = ready.owned();
-  const std::string now = owners_->OwnedBy(member->peer());
+  const std::string now = owners_->OwnedBy(contributor->member.peer());
+  uint64_t covered = 0;
+  const std::vector<std::vector<PartRange>>& parts = fragments_.experts()->parts;
+  for (uint32_t part = 0; part < parts.size(); ++part) {
+    if (!Covers(ready.owned(), part)) continue;
+    for (const PartRange& range : parts[part]) covered += range.count;
+  }
+  contributor->share = static_cast<double>(covered) / static_cast<double>(fragments_.elements());
   for (uint32_t i = 0; i < fragments_.experts()->experts(); ++i) {
     if (!BitAt(now, i) && !Planted(PlantedBug::kStaleOwnerTaken)) ClearBit(&owned, i);
   }
-  member->set_owned(owned);
+  contributor->member.set_owned(owned);
 }
 
 uint64_t RunExperts::Elements(const Ledger& ledger, uint64_t version) {

@@ -31,8 +31,9 @@ class RunExperts {
             v1::Train* train);
   // Fails with INVALID_ARGUMENT if the update does not say which experts it was trained on.
   absl::Status Check(const Ledger& ledger, const std::string& peer, const v1::Ready& ready);
-  // Sets the experts for which the update of this contributor counts.
-  void Limit(const v1::Ready& ready, v1::PlanMember* member) const;
+  // Sets the experts for which the update of this contributor counts, and the share of the model
+  // that it was trained on.
+  void Limit(const v1::Ready& ready, ExchangeContributor* contributor) const;
   // Returns the size of the vector of entry `version`, also in a run without experts.
   uint64_t Elements(const Ledger& ledger, uint64_t version);
   // Sets the entry's grid.

@@ -49,10 +49,12 @@ absl::Status UpdateJudge::Check(const v1::Ready& ready, uint64_t parameters) con
                       norm, distance, parameters));
 }
 
-double UpdateJudge::LengthOf(const v1::PlanMember& member) const {
-  return std::sqrt(absl::bit_cast<double>(
+double UpdateJudge::LengthOf(const ExchangeContributor& contributor) const {
+  const v1::PlanMember& member = contributor.member;
+  const double squared = absl::bit_cast<double>(
       settings_.from_centre && member.squared_distance_bits() != 0 ? member.squared_distance_bits()
-                                                                   : member.squared_norm_bits()));
+                                                                   : member.squared_norm_bits());
+  return std::sqrt(squared / contributor.share);
 }
 
 std::vector<size_t> UpdateJudge::Choose(absl::Span<const ExchangeContributor> contributors,
@@ -91,7 +93,7 @@ std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contr
   std::vector<double> seen;
   for (ExchangeContributor& contributor : *contributors) {
     if (!centred) contributor.member.set_squared_distance_bits(0);
-    const double length = LengthOf(contributor.member);
+    const double length = LengthOf(contributor);
     if (length >= kLeastScale) seen.push_back(length);
   }
   round_median_ = LowerMedian(seen);
@@ -104,7 +106,7 @@ std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contr
   std::set<std::string> hopeless;
   for (ExchangeContributor& contributor : *contributors) {
     const std::string& peer = contributor.member.peer();
-    const double length = LengthOf(contributor.member);
+    const double length = LengthOf(contributor);
     contributor.member.set_scale_bits(0);
     // An age is its peer's word, so it does not excuse any length.
     const double excused = 1.0 + std::min(contributor.age, kMostAge);

@@ -4,9 +4,10 @@
 //
 //   scale_i = min(1, clip x reference / length_i)
 //
-// A length is the update's norm or, for a rule with a centre, its distance from the centre. The
-// reference is the lower median of all contributors' lengths that are at least 2^-100 (shorter
-// updates are practically zero), within bounds that follow from past rounds (see
+// A length is the update's norm or, for a rule with a centre, its distance from the centre, over
+// the square root of the share of the values that it covers: so updates of different experts
+// compare. The reference is the lower median of all contributors' lengths that are at least 2^-100
+// (shorter updates are practically zero), within bounds that follow from past rounds (see
 // optimizer/past_updates.h). An update that would have to be scaled below 2^-100 is refused.
 //
 // The record of a peer has one bit for each committed round, which is set if the peer committed an
@@ -115,7 +116,7 @@ class UpdateJudge {
   void Show(const std::string& peer, v1::PeerStatus* status) const;
 
  private:
-  double LengthOf(const v1::PlanMember& member) const;
+  double LengthOf(const ExchangeContributor& contributor) const;
   std::vector<std::string> EndRound(bool committed);
   void ForgetReports();
 

@@ -83,10 +83,10 @@ struct ExpertsFixture {
   std::string Limited(const std::string& peer, const std::string& owned) {
     v1::Ready ready;
     ready.set_owned(owned);
-    v1::PlanMember member;
-    member.set_peer(peer);
-    experts.Limit(ready, &member);
-    return member.owned();
+    ExchangeContributor contributor;
+    contributor.member.set_peer(peer);
+    experts.Limit(ready, &contributor);
+    return contributor.member.owned();
   }
   // Returns text such as "2:a,b 5:a ".
   std::string Shown() const {

@@ -60,6 +60,20 @@ std::vector<std::string> CommitNorms(UpdateJudge* judge, const std::vector<doubl
   return judge->NoteCommit(HeaderOf(contributors));
 }
 
+// Broken: the owner of an expert would be an offender among peers that train the shared part alone,
+// whose updates have fewer values.
+TEST(UpdateJudge, UpdatesOfDifferentExpertsAreComparedByValue) {
+  UpdateJudge judge(ClippingAt(1), {});
+  std::vector<ExchangeContributor> contributors = ContributorsWith({1, 1, 20, 20});
+  contributors[0].share = contributors[1].share = 1.0 / 400;
+  judge.Scale(&contributors);
+  for (const ExchangeContributor& one : contributors) EXPECT_EQ(ScaleOf(one), 1.0f);
+  EXPECT_THAT(judge.NoteCommit(HeaderOf(contributors)), IsEmpty());
+  contributors[1].share = 1.0 / 1600;
+  judge.Scale(&contributors);
+  EXPECT_EQ(ScaleOf(contributors[1]), 0.5f);
+}
+
 // Broken: updates of a large fragment would be scaled down to the length of a small one's.
 TEST(UpdateJudge, LengthsOfOtherFragmentsAreNoReference) {
   for (const bool remembers : {true, false}) {
