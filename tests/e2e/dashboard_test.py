@@ -6,6 +6,7 @@ import base64
 import http.server
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -95,6 +96,19 @@ for (let i = 0; i < texts.length; ++i) {
   }
 }
 return faults;
+"""
+
+# The page is told of a slow disk of peer-1, as a busy machine would have it, until endTrouble().
+PEER_1_HAS_A_SLOW_DISK = """
+const parse = JSON.parse;
+JSON.parse = (text) => {
+  const value = parse(text);
+  for (const peer of (value && value.peers) || []) {
+    if (peer.member.peer === "peer-1") peer.why = "its disk is slow: an fsync took 1.2 s";
+  }
+  return value;
+};
+window.endTrouble = () => { JSON.parse = parse; };
 """
 
 
@@ -253,7 +267,11 @@ class DashboardTest(unittest.TestCase):
         wait_for("three live peers", lambda: browser.text("live") == "3 of 3")
         self.assertEqual("live", browser.state())
         self.assertIn(self.cluster.status()["run_id"], browser.text("run-id"))
-        wait_for("a step", lambda: "step " in browser.row("peer-1"))
+        # A trouble is shown beside the step, not instead of it.
+        browser.driver.execute_script(PEER_1_HAS_A_SLOW_DISK)
+        wait_for("a step and a trouble", lambda: re.search(
+            "training.*step [0-9]+ of [0-9]+; its disk is slow", browser.row("peer-1")))
+        browser.driver.execute_script("endTrouble()")
         self.assertTrue(browser.driver.execute_script(
             "return document.querySelector('#time-chart canvas') !== null"))
         self.assert_not_reloaded()

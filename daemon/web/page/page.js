@@ -307,8 +307,8 @@ function stateOf(peer) {
   if (state === "joining") return {badge: state, look: "busy", why: why || IDLE[phase] || phase};
   if (phase === "training") {
     const {step, steps} = peer.progress;
-    return {badge: phase, look: "good",
-            why: why || (steps ? `step ${figures.count(step)} of ${figures.count(steps)}` : "")};
+    const done = steps ? `step ${figures.count(step)} of ${figures.count(steps)}` : "";
+    return {badge: phase, look: "good", why: [done, why].filter(Boolean).join("; ")};
   }
   if (["masking", "exchanging", "evaluating"].includes(phase)) {
     return {badge: phase, look: "busy", why};
