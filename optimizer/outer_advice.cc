@@ -23,8 +23,6 @@ constexpr double kFarGain = 2;
 // Two values that differ only by the rounding of a float are equal.
 constexpr double kFloatRounding = 1e-6;
 
-// An overlap of so few steps is free (arXiv:2501.18512, section 3.3.2).
-constexpr uint32_t kFreeSteps = 5;
 // An overlap of this share of the steps between two exchanges of a fragment costs nothing that was
 // measured: one of a whole round with three fragments (docs/experiments.md, modes.toml).
 constexpr double kFreeOverlap = 1.0 / 3;
@@ -176,7 +174,8 @@ OuterAdvice AdviseAsync() {
 }
 
 std::optional<OuterAdvice> AdviseOverlap(const OuterSetting& setting) {
-  if (setting.mode != "streaming" || setting.overlap_steps <= kFreeSteps) return std::nullopt;
+  if (setting.mode != "streaming" || setting.overlap_steps <= kFreeOverlapSteps)
+    return std::nullopt;
   if (setting.rates.steps <= 0) return std::nullopt;
   const double between = setting.rates.steps * std::max<uint32_t>(1, setting.fragments);
   const double share = setting.overlap_steps / between;
@@ -188,7 +187,7 @@ std::optional<OuterAdvice> AdviseOverlap(const OuterSetting& setting) {
       "(%s)",
       setting.overlap_steps, 100 * share, between, cost.figure, cost.source);
   const auto free = static_cast<uint32_t>(kFreeOverlap * between);
-  advice.changes.push_back({"[mode] overlap", absl::StrCat(std::max(kFreeSteps, free))});
+  advice.changes.push_back({"[mode] overlap", absl::StrCat(std::max(kFreeOverlapSteps, free))});
   return advice;
 }
 

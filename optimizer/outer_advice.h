@@ -14,6 +14,9 @@
 
 namespace atolld {
 
+// An overlap of at most this many steps costs no loss (arXiv:2501.18512, section 3.3.2).
+inline constexpr uint32_t kFreeOverlapSteps = 5;
+
 // The settings of a run that the advice depends on.
 struct OuterSetting {
   std::string rule;  // the rule of the outer step; if empty, the outer step gets no advice

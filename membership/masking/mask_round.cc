@@ -264,22 +264,4 @@ absl::StatusOr<v1::Unmasking> MaskRound::Finish() {
   return unmasking;
 }
 
-bool MaskRound::Complete(size_t expected) const {
-  switch (step_) {
-    case Step::kKeys:
-      return keys_.size() >= expected;
-    case Step::kShares:
-      return shares_.size() >= std::min<size_t>(expected, roster_.parties_size());
-    case Step::kConsent:
-      return consents_.size() >= std::min(expected, contributors_.size());
-    case Step::kShareOpening:
-      return opened_.size() >= std::min(expected, consents_.size());
-    case Step::kUpdates:
-    case Step::kUnmasked:
-    case Step::kDiscarded:
-      return false;
-  }
-  return false;
-}
-
 }  // namespace atolld

@@ -79,11 +79,6 @@ class MaskRound {
   // The parties that may be to blame for false shares. Valid after Finish, even if it failed.
   const std::vector<ShareSuspect>& suspects() const { return suspects_; }
 
-  // Returns true if the step need not wait longer because it has the answers of all parties that
-  // can answer. `expected` is the number of parties from which an answer can still come or has
-  // come.
-  bool Complete(size_t expected) const;
-
  private:
   absl::Status CheckStep(Step step) const;
   absl::Status TooFew(size_t left, absl::string_view what);

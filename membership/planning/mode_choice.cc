@@ -6,16 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "membership/history/fragment.h"
+#include "optimizer/outer_advice.h"
 
 namespace atolld {
 namespace {
 
 // See PredictStreaming.
 constexpr uint32_t kLeastOfWholeRounds = 4;
-constexpr uint32_t kFreeOverlap = 5;
 
 bool IsWholeRound(const ModeQuestion& question, uint32_t overlap_steps) {
-  return overlap_steps > kFreeOverlap && overlap_steps >= question.steps;
+  return overlap_steps > kFreeOverlapSteps && overlap_steps >= question.steps;
 }
 
 // Returns 2, 4, 8, ...: as many fragments as have a chunk each and are exchanged often enough.
