@@ -83,11 +83,10 @@ void Reach::SetAside(const std::string& peer) {
   aside_.insert(aside_.end(), named.begin(), named.end());
 }
 
-std::set<std::string> Reach::TakeUp(absl::Time now, const std::string& peer,
+std::set<std::string> Reach::TakeUp(const std::string& peer,
                                     const std::function<bool(const std::string&)>& here) {
   std::set<std::string> accused;
   for (const Aside& doubt : std::exchange(aside_, {})) {
-    if (now - doubt.heard.repeated >= Lifetime()) continue;
     const bool names = doubt.from == peer || doubt.to == peer;
     const std::string& other = doubt.from == peer ? doubt.to : doubt.from;
     if (!names || (other != kCoordinatorDials && !here(other))) {
@@ -112,19 +111,22 @@ void Reach::Forget(const std::string& peer) {
   }
 }
 
-std::vector<Reach::Doubt> Reach::Lapse(absl::Time now) {
+std::vector<Reach::Doubt> Reach::Lapse(absl::Time now,
+                                       const std::function<absl::Time(const std::string&)>& heard) {
   std::vector<Doubt> lapsed;
   const absl::Duration lifetime =
       Planted(PlantedBug::kPairForgotten) ? failure_timeout_ / 4 : Lifetime();
+  const auto old = [&](const std::string& from, const Heard& doubt) {
+    return (from == kCoordinatorDials ? now : heard(from)) - doubt.repeated >= lifetime;
+  };
   for (const Doubt& doubt : All()) {
-    if (now - doubts_.at(doubt.to).at(doubt.from).repeated < lifetime) continue;
+    if (!old(doubt.from, doubts_.at(doubt.to).at(doubt.from))) continue;
     NoteAnswered(doubt.from, doubt.to);
     lapsed.push_back(doubt);
   }
-  aside_.erase(
-      std::remove_if(aside_.begin(), aside_.end(),
-                     [&](const Aside& doubt) { return now - doubt.heard.repeated >= lifetime; }),
-      aside_.end());
+  aside_.erase(std::remove_if(aside_.begin(), aside_.end(),
+                              [&](const Aside& doubt) { return old(doubt.from, doubt.heard); }),
+               aside_.end());
   return lapsed;
 }
 

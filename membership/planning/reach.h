@@ -27,7 +27,9 @@ inline constexpr char kCoordinatorDials[] = "";
 // `to`".
 //
 // A doubt ends when `from` reports that `to` answers, when either of them restarts or leaves, or
-// when `from` has not repeated it for Lifetime(). While one of them is silent it does not count.
+// when `from` speaks and has not repeated it for Lifetime(). A peer that is not heard cannot repeat
+// its doubts, so they do not grow older meanwhile. While one of them is gone the doubt does not
+// count.
 // The report of one peer alone is never decisive, because that peer may lie or may itself be cut
 // off. A peer counts as unreachable if two peers report it; the coordinator's own dial counts as
 // one of the two. At most kMostOfOne doubts of one peer are kept. Pure. Used by one thread.
@@ -57,15 +59,18 @@ class Reach {
   // Drops all doubts about the peer. Called when it has restarted, has another address, or is gone
   // for good.
   void Forget(const std::string& peer);
-  // Called when the peer has become silent: what names it counts no longer, and is remembered for
-  // Lifetime(). A report that a dial was answered ends what is remembered of it as well.
+  // Called when the peer is gone: the doubts that name it count no longer, and are remembered until
+  // Lapse drops them. A report that a dial was answered ends what is remembered of it as well.
   void SetAside(const std::string& peer);
   // Called when the same process is here again. What is remembered counts again, with its former
   // times, unless the other of the two is not `here` either. Returns the peers that it accuses.
-  std::set<std::string> TakeUp(absl::Time now, const std::string& peer,
+  std::set<std::string> TakeUp(const std::string& peer,
                                const std::function<bool(const std::string&)>& here);
-  // Drops the doubts that have not been repeated for Lifetime(), and returns them.
-  std::vector<Doubt> Lapse(absl::Time now);
+  // Drops the doubts that `from` has not repeated although it was heard Lifetime() later, and
+  // returns those that counted. `heard` returns when a peer last said anything after its Hello; it
+  // is not asked about the coordinator, which can always dial again.
+  std::vector<Doubt> Lapse(absl::Time now,
+                           const std::function<absl::Time(const std::string&)>& heard);
 
   bool InDoubt(const std::string& from, const std::string& to) const;
   // Returns true if two or more peers report that they cannot reach `to`.

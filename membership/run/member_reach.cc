@@ -88,7 +88,7 @@ void MemberReach::OnJoined(absl::Time now, const std::string& peer, bool same, R
     return member != nullptr && member->present();
   };
   if (same) {
-    for (const std::string& one : reach_.TakeUp(now, peer, here)) Follow(now, one, out);
+    for (const std::string& one : reach_.TakeUp(peer, here)) Follow(now, one, out);
     return;
   }
   OnGone(now, peer, out);
@@ -116,7 +116,11 @@ void MemberReach::Forget(const std::string& peer) {
 }
 
 void MemberReach::Tick(absl::Time now, RunOutput* out) {
-  for (const Reach::Doubt& doubt : reach_.Lapse(now)) {
+  const auto heard = [&](const std::string& peer) {
+    const RosterMember* const member = roster_.Find(peer);
+    return member == nullptr ? now : member->last_word;
+  };
+  for (const Reach::Doubt& doubt : reach_.Lapse(now, heard)) {
     if (roster_.Find(doubt.to) != nullptr) Follow(now, doubt.to, out);
   }
   size_t dials = 0;

@@ -44,7 +44,8 @@ class MemberReach {
   void OnGone(absl::Time now, const std::string& peer, RunOutput* out);
   // Called when the peer will not be named any more.
   void Forget(const std::string& peer);
-  // Drops doubts that were not repeated, and dials members that were not dialled for long.
+  // Drops doubts that were not repeated (Reach::Lapse), and dials members that were not dialled for
+  // long.
   void Tick(absl::Time now, RunOutput* out);
 
   void Show(absl::Time now, v1::RunStatus* status) const;

@@ -273,7 +273,7 @@ size_t Roster::Expected(size_t announced) const {
 
 void Roster::Heard(absl::Time now, const std::string& peer) {
   const auto it = members_.find(peer);
-  if (it != members_.end()) it->second.last_heard = now;
+  if (it != members_.end()) it->second.last_heard = it->second.last_word = now;
 }
 
 void Roster::SetState(const std::string& peer, uint64_t version) {

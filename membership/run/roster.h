@@ -70,6 +70,9 @@ struct RosterMember {
   uint64_t version = 0;  // the newest version that the peer is known to hold
   SessionId session = 0;
   absl::Time last_heard;
+  // The time of its last message that was not a Hello. A peer whose line passes only small packets
+  // may say Hello again and again without getting an answer.
+  absl::Time last_word = absl::InfinitePast();
   absl::Time suspect_since;
   // The time at which the peer died, left or was evicted, according to this process.
   absl::Time gone_since;
@@ -123,7 +126,7 @@ class Roster {
   // Called for each Hello that is not a former one. Returns the session that this one replaces, or
   // 0.
   SessionId Join(absl::Time now, SessionId session, const v1::Hello& hello);
-  void Heard(absl::Time now, const std::string& peer);
+  void Heard(absl::Time now, const std::string& peer);  // Called for each later message.
   // Records that the peer holds a state of this version or a later one.
   void SetState(const std::string& peer, uint64_t version);
   // Called when the states that members hold no longer belong to the run. Records that no member

@@ -34,6 +34,7 @@ constexpr char kHelp[] =
                     that the seed draws)
   --store=etcd      each run has two or three coordinators that share an etcd (default: one, with a
                     store of its own)
+  --experts         only seeds whose runs have owners of experts: the first COUNT from there on
   --verbose         tells the story of each seed: time, who, what; *** marks what was done to it
   --json            the summary as JSON
   --bug=NAME        with a deliberate mistake, in builds that have them; "list" names all
@@ -80,12 +81,22 @@ bool ReadRegressions(const std::string& path, std::vector<uint64_t>* seeds) {
   return true;
 }
 
+// Adds `count` seeds, beginning with `first`. With `experts`, seeds without experts are left out.
+void AddSeeds(uint64_t first, uint64_t count, bool experts, SeedOptions* options) {
+  for (uint64_t seed = first; count > 0; ++seed) {
+    if (experts && DrawPlan(seed, options->mode, options->store).experts == 0) continue;
+    options->seeds.push_back(seed);
+    --count;
+  }
+}
+
 int Main(const std::vector<std::string>& arguments) {
   SeedOptions options;
   options.jobs = static_cast<int>(ReadProcessLimits().cores.threads());
   uint64_t first = 1;
   uint64_t count = 1;
   uint64_t twice = 0;
+  bool experts = false;
   std::string regressions;
   for (absl::string_view argument : arguments) {
     bool fine = true;
@@ -99,6 +110,8 @@ int Main(const std::vector<std::string>& arguments) {
       options.calm = true;
     } else if (argument == "--json") {
       options.json = true;
+    } else if (argument == "--experts") {
+      experts = true;
     } else if (absl::ConsumePrefix(&argument, "--seed=")) {
       fine = FirstSeed(argument, &first);
     } else if (absl::ConsumePrefix(&argument, "--seeds=")) {
@@ -137,9 +150,12 @@ int Main(const std::vector<std::string>& arguments) {
                                "' cannot be read, or a line of it begins with no "
                                "seed"));
   }
+  if (experts && !options.mode.empty() && options.mode != "sync") {
+    return Misuse(absl::StrCat("no run in mode '", options.mode, "' has experts"));
+  }
   options.twice = static_cast<size_t>(twice);
-  for (uint64_t i = 0; i < count; ++i) options.seeds.push_back(first + i);
-  std::cerr << "seeds " << first << " to " << first + count - 1 << "\n";
+  AddSeeds(first, count, experts, &options);
+  if (count > 0) std::cerr << "seeds " << first << " to " << options.seeds.back() << "\n";
   return RunSeeds(options);
 }
 

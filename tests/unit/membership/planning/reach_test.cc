@@ -20,6 +20,11 @@ using Doubts = std::map<std::string, std::set<std::string>>;  // accusers, by ac
 
 absl::Time At(int seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
+// All peers are heard all the time.
+std::vector<Reach::Doubt> Lapse(Reach& reach, absl::Time now) {
+  return reach.Lapse(now, [now](const std::string&) { return now; });
+}
+
 // Would break: a firewalled peer is asked to reduce again as soon as a few rounds have passed, and
 // each time a round waits for it.
 TEST(Reach, ADoubtLastsAsLongAsItIsRepeated) {
@@ -27,7 +32,7 @@ TEST(Reach, ADoubtLastsAsLongAsItIsRepeated) {
   EXPECT_TRUE(reach.NoteInVain(At(0), "a", "b", "no answer"));
   for (int second = 5; second <= 600; second += 5) {
     EXPECT_FALSE(reach.NoteInVain(At(second), "a", "b", "no answer"));
-    EXPECT_THAT(reach.Lapse(At(second)), IsEmpty());
+    EXPECT_THAT(Lapse(reach, At(second)), IsEmpty());
   }
   ASSERT_EQ(reach.All().size(), 1u);
   EXPECT_EQ(reach.All()[0].since, At(0));
@@ -41,9 +46,26 @@ TEST(Reach, ADoubtLastsAsLongAsItIsRepeated) {
 TEST(Reach, ADoubtThatNobodyRepeatsLapses) {
   Reach reach(absl::Seconds(5));
   reach.NoteInVain(At(0), "a", "b", "");
-  EXPECT_THAT(reach.Lapse(At(0) + reach.Lifetime() - absl::Seconds(1)), IsEmpty());
-  EXPECT_EQ(reach.Lapse(At(0) + reach.Lifetime()).size(), 1u);
+  EXPECT_THAT(Lapse(reach, At(0) + reach.Lifetime() - absl::Seconds(1)), IsEmpty());
+  EXPECT_EQ(Lapse(reach, At(0) + reach.Lifetime()).size(), 1u);
   EXPECT_TRUE(reach.empty());
+}
+
+// Broken: a peer whose Hellos alone arrive is shown as live, and the doubts that it reported before
+// are forgotten because it cannot repeat them.
+TEST(Reach, ADoubtGrowsNoOlderWhileItsPeerIsNotHeard) {
+  Reach reach(absl::Seconds(5));
+  reach.NoteInVain(At(0), "a", "b", "no answer");
+  reach.NoteInVain(At(0), kCoordinatorDials, "b", "no answer");
+  absl::Time heard = At(1);
+  const auto last = [&heard](const std::string&) { return heard; };
+  ASSERT_EQ(reach.Lapse(At(600), last).size(), 1u) << "the coordinator's own";
+  EXPECT_TRUE(reach.InDoubt("a", "b"));
+  reach.SetAside("a");
+  EXPECT_THAT(reach.Lapse(At(900), last), IsEmpty());
+  EXPECT_THAT(reach.TakeUp("a", [](const std::string&) { return true; }), ElementsAre("b"));
+  heard = At(901);
+  EXPECT_EQ(reach.Lapse(At(901), last).size(), 1u) << "it speaks and does not repeat it";
 }
 
 // Would break: one liar has any peer taken for unreachable; or two honest accounts are not enough.
@@ -72,19 +94,20 @@ TEST(Reach, WhatIsKnownOfASilentPeerCountsWhenItIsBack) {
   EXPECT_TRUE(reach.empty());
   std::set<std::string> here = {"a", "c"};
   const auto is_here = [&](const std::string& peer) { return here.count(peer) > 0; };
-  EXPECT_THAT(reach.TakeUp(At(2), "a", is_here), ElementsAre("a")) << "b is away still";
+  EXPECT_THAT(reach.TakeUp("a", is_here), ElementsAre("a")) << "b is away still";
   EXPECT_TRUE(reach.InDoubt(kCoordinatorDials, "a"));
   here.insert("b");
   EXPECT_FALSE(reach.NoteAnswered("c", "b")) << "it did not count";
-  EXPECT_THAT(reach.TakeUp(At(3), "b", is_here), ElementsAre("b"));
+  EXPECT_THAT(reach.TakeUp("b", is_here), ElementsAre("b"));
   EXPECT_TRUE(reach.InDoubt("a", "b"));
   EXPECT_FALSE(reach.InDoubt("c", "b")) << "c has said that it answers";
   reach.SetAside("a");
-  EXPECT_THAT(reach.TakeUp(At(3) + reach.Lifetime(), "a", is_here), IsEmpty()) << "too old";
+  EXPECT_THAT(Lapse(reach, At(3) + reach.Lifetime()), IsEmpty()) << "it did not count";
+  EXPECT_THAT(reach.TakeUp("a", is_here), IsEmpty()) << "too old";
   reach.NoteInVain(At(4), "a", "b", "no answer");
   reach.SetAside("a");
   reach.Forget("a");
-  EXPECT_THAT(reach.TakeUp(At(5), "a", is_here), IsEmpty()) << "another process";
+  EXPECT_THAT(reach.TakeUp("a", is_here), IsEmpty()) << "another process";
 }
 
 // Would break: a peer that makes names up, or accuses all of 10,000, takes memory without end.
