@@ -17,8 +17,8 @@ namespace atolld {
 absl::Status CheckTorchLibrary();
 
 // Loads libtorch_cuda.so if this machine has NVIDIA's driver and PyTorch was built with CUDA. The
-// program does not link it: it and CUDA's own libraries are some GB, which a peer without a GPU need
-// neither load nor have. Must be called before libtorch is first asked for a GPU.
+// program does not link it: it and CUDA's own libraries are some GB, which a peer without a GPU
+// need neither load nor have. Must be called before libtorch is first asked for a GPU.
 // Returns why it could not be loaded, and an empty text if it was or if there is nothing to load.
 // Later calls return the same.
 std::string LoadGpuLibrary();
