@@ -35,6 +35,7 @@ LOOP = "it builds, or tests what was built, for minutes: scripts/check does both
 SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of its own"
 CLUSTER = "needs a cluster: the ctest e2e_clusters checks what is applied"
 ACCOUNTANT = "needs dp-accounting: the page's table is held to the program by a unit test"
+WHEEL = "fetches PyTorch and builds for minutes"
 HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it with them"
 RANKS = "needs PyTorch and two machines: tests/bench/sharding_check.py has two groups on loopback"
 
@@ -60,6 +61,10 @@ NOT_TYPED = (
     ("CONTRIBUTING.md", "scripts/check", BUILDS),
     ("CONTRIBUTING.md", "atoll config print --markdown",
      "would write into the checkout itself: a unit test compares the page"),
+    ("docs/workers.md", "python3 -m venv build/torch", WHEEL),
+    ("docs/workers.md", "build/torch/bin/pip install", WHEEL),
+    ("docs/workers.md", "cmake --preset release -DATOLL_TORCH", WHEEL),
+    ("docs/workers.md", "cmake --build --preset release", WHEEL),
     ("docs/coordinators.md", "docker compose", CONTAINERS),
     ("docs/privacy.md", "python3 tests/bench/accountant_table.py", ACCOUNTANT),
     ("docs/experiments.md", "scripts/docker-base", "needs root and a Debian mirror"),
