@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/run_record.h"
@@ -98,8 +99,21 @@ std::string WordsOf(const absl::Status& status) {
   return std::string(at == absl::string_view::npos ? message : message.substr(at + kName.size()));
 }
 
+// Returns how many tokens a split must exceed, as the worker has it.
+uint32_t ShortestSplit(const Config& config, size_t sources) {
+  // Each conversation is a sequence, as long as it is.
+  if (IsChat(config.data) && config.data.packing == "none") return 0;
+  // One private text that is shorter than the context is a sequence, too (docs/data.md).
+  return config.data.is_private && sources == 1 ? 1 : config.model.context;
+}
+
 absl::Status TooShort(absl::string_view split, const std::string& path, uint64_t tokens,
                       uint32_t context) {
+  if (context <= 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data '", path, "': the ", split, " split has ", Counted(tokens, "token"),
+        "; a party trains from ", context == 0 ? "one conversation" : "two tokens", " on"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("data '", path, "': the ", split, " split has ", tokens,
                    " tokens; a sequence of [model] context = ", context, " needs ",
@@ -129,9 +143,7 @@ absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config,
       return found;
     }
   }
-  // Each conversation is a sequence, as long as it is.
-  const bool any_length = IsChat(config->data) && config->data.packing == "none";
-  const uint32_t context = any_length ? 0 : config->model.context;
+  const uint32_t context = ShortestSplit(*config, sources.size());
   const ConfigModel& model = config->model;
   const bool compared = use != ConfigUse::kPeer;
   const std::string initial = compared ? model.initial : "", base = compared ? model.base : "";
@@ -156,8 +168,8 @@ absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config,
     found.validation_tokens += (*json)["validation_tokens"].get<uint64_t>();
     absl::StrAppend(&paths, paths.empty() ? "" : ", ", source.path);
   }
-  const bool may_lack = any_length && config->data.is_private;
-  if (!sources.empty() && config->data.validation_fraction > 0 && !may_lack &&
+  // A party that holds nothing out has no loss of its own, and trains.
+  if (!sources.empty() && config->data.validation_fraction > 0 && !config->data.is_private &&
       found.validation_tokens <= context) {
     return TooShort("validation", paths, found.validation_tokens, context);
   }

@@ -31,9 +31,10 @@ struct DataFound {
 // Lets the worker read the data if they are small, and counts the vocabulary as
 // CountVocabulary does. Fails with INVALID_ARGUMENT if a worker could not start with the data: if
 // there are none, if they are not text, if an id exceeds the model's vocabulary, or if a split has
-// no whole sequence. Fails in the same way if the data have another tokenizer than the model that
-// [model] initial or base names, except for a peer, which gets the run's tokenizer from the others
-// and need not name it.
+// no whole sequence; of one private source, which may be shorter than the model's context, if its
+// training split has less than two tokens. Fails in the same way if the data have another tokenizer
+// than the model that [model] initial or base names, except for a peer, which gets the run's
+// tokenizer from the others and need not name it.
 absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config, ConfigUse use);
 
 // Fails with INVALID_ARGUMENT if [worker] device names a GPU that this machine does not have. The

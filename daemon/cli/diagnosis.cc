@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "compression/base/words.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/figures/figures.h"
 #include "daemon/program/format.h"
 #include "membership/run/ledger.h"
 #include "optimizer/outer_advice.h"
@@ -689,10 +690,14 @@ std::vector<RunFinding> Diagnose(const v1::RunStatus& status) {
 nlohmann::ordered_json DiagnosisJson(const v1::RunStatus& status) {
   const RoundTimes times = UsualTimes(status);
   nlohmann::ordered_json json = {
-      {"run_id", status.spec().run_id()}, {"version", status.version()},
-      {"rounds", times.rounds},           {"round_seconds", times.round},
-      {"train_seconds", times.train},     {"exchange_seconds", times.exchange},
-      {"audit_seconds", times.audit}};
+      {"run_id", status.spec().run_id()}, {"version", status.version()}, {"rounds", times.rounds}};
+  const std::pair<const char*, double> medians[] = {{"round_seconds", times.round},
+                                                    {"train_seconds", times.train},
+                                                    {"exchange_seconds", times.exchange},
+                                                    {"audit_seconds", times.audit}};
+  for (const auto& [name, seconds] : medians) {
+    json[name] = FigureJson(times.rounds > 0 ? std::optional(seconds) : std::nullopt);
+  }
   const std::vector<RunFinding> findings = Diagnose(status);
   json["healthy"] = findings.empty() && times.rounds >= kLeastRoundsToJudge;
   json["findings"] = nlohmann::ordered_json::array();

@@ -101,7 +101,7 @@ std::vector<std::string> PeerRow(const std::string& id, const PeerHistory& peer,
           gone ? "-" : Loss(progress.loss()),
           gone ? "-" : UtilisationText(peer.newest.utilisation()),
           absl::StrCat(peer.newest.rounds_contributed()),
-          FormatBytes(static_cast<double>(peer.bytes_sent)),
+          progress.phase().empty() ? "-" : FormatBytes(static_cast<double>(peer.bytes_sent)),
           PidText(peer.newest)};
 }
 

@@ -170,8 +170,9 @@ void RunHistory::Take(const v1::RunStatus& status, double now_seconds) {
   newest_ = std::move(merged);
 }
 
-double RunHistory::wall_seconds() const {
-  return rounds_.empty() ? 0 : rounds_.rbegin()->second.elapsed_seconds();
+std::optional<double> RunHistory::wall_seconds() const {
+  if (rounds_.empty() || rounds_.rbegin()->second.elapsed_seconds() <= 0) return std::nullopt;
+  return rounds_.rbegin()->second.elapsed_seconds();
 }
 
 std::string RunHistory::loss_unit() const { return LossUnit(newest_.spec()); }
@@ -209,7 +210,8 @@ std::optional<double> RunHistory::bytes_sent_per_peer_per_round() const {
 }
 
 std::optional<double> RunHistory::compute_utilization() const {
-  if (peers_.empty() || wall_seconds() <= 0) return std::nullopt;
+  const std::optional<double> wall = wall_seconds();
+  if (peers_.empty() || !wall) return std::nullopt;
   const auto peers = static_cast<double>(peers_.size());
   // Two counts that can each only miss something: heartbeats are seconds old, and rounds leave out
   // the training that was never committed.
@@ -221,7 +223,7 @@ std::optional<double> RunHistory::compute_utilization() const {
   }
   const double trained = std::max(by_heartbeats, by_rounds);
   if (trained <= 0) return std::nullopt;
-  return std::min(trained / peers / wall_seconds(), 1.0);
+  return std::min(trained / peers / *wall, 1.0);
 }
 
 std::optional<double> RunHistory::least_busy() const {

@@ -95,8 +95,9 @@ class RunHistory {
   // by a user's own model.
   std::string loss_unit() const;
 
-  // Returns the time from the first Train message to the last commit, or 0 before the first commit.
-  double wall_seconds() const;
+  // Returns the time from the first Train message to the last commit, or nullopt if it is not
+  // known: before the first commit, and if a coordinator knows only a commit's header.
+  std::optional<double> wall_seconds() const;
 
   // Returns the time until the end of the run at the pace of the last rounds; negative while the
   // pace is unknown.

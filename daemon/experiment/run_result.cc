@@ -129,7 +129,7 @@ std::string ResultLine(const RunResult& result) {
   Json json = {{"setting", result.setting},
                {"seed", result.seed},
                {"id", result.id},
-               {"parameters", result.parameters},
+               {"parameters", result.parameters == 0 ? Json() : Json(result.parameters)},
                {"codec", result.codec},
                {"state_digest", result.state_digest},
                {"loss_unit", result.loss_unit},

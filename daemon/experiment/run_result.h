@@ -38,7 +38,7 @@ struct RunResult {
   std::string setting;
   uint64_t seed = 0;
   std::string id;
-  uint64_t parameters = 0;
+  uint64_t parameters = 0;  // 0 if they are not known
   std::string codec;
   std::string state_digest;  // hex
   std::string loss_unit;     // "nats a byte"; if empty, the unit of the run's own model

@@ -8,6 +8,7 @@
 //   NumPy's .npy      an array with one dimension, of type u1, u2, u4, i4, u8 or i8, little-endian
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -58,9 +59,17 @@ class TokenSpan {
   uint32_t width_ = 1;
 };
 
-// Returns how many of `tokens` tokens are for training; the rest at the end is for validation.
+// Returns how many of `count` tokens or conversations are for training; the rest at the end is for
+// validation. `least` are for training whatever the fraction, if there are so many.
+inline uint64_t TrainShare(uint64_t count, double validation_fraction, uint64_t least) {
+  const auto share =
+      static_cast<uint64_t>(static_cast<double>(count) * (1.0 - validation_fraction));
+  return std::max(share, std::min(least, count));
+}
+
+// Returns how many of `tokens` tokens are for training. From fewer than two nothing is learnt.
 inline uint64_t TrainTokens(uint64_t tokens, double validation_fraction) {
-  return static_cast<uint64_t>(static_cast<double>(tokens) * (1.0 - validation_fraction));
+  return TrainShare(tokens, validation_fraction, 2);
 }
 
 struct TokenFile {

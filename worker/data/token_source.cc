@@ -235,7 +235,7 @@ absl::Status TokenSource::OpenChat(const std::string& path, const Options& optio
 absl::Status TokenSource::SplitChat(const TokenMarks& marks, uint32_t width,
                                     const Options& options) {
   const size_t all = marks.conversations();
-  const size_t train = std::max<size_t>(1, TrainTokens(all, options.validation_fraction));
+  const size_t train = TrainShare(all, options.validation_fraction, 1);
   train_marks_ = marks.Cut(0, train);
   validation_marks_ = marks.Cut(train, all);
   const TokenSpan tokens(BytesOf(text_), width);

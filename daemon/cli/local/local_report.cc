@@ -34,6 +34,11 @@ std::string Compared(double bytes, std::optional<double> ours) {
   return absl::StrCat(FormatBytes(bytes), " (", FormatRatio(bytes / *ours), ")");
 }
 
+// Returns null for a count of 0, which means that it is not known.
+nlohmann::ordered_json CountJson(uint64_t count) {
+  return count == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(count);
+}
+
 std::string DigestText(const LocalReport& report) {
   if (report.state_digest.empty()) return "the run is not sealed";
   if (!report.digests_agree())
@@ -115,14 +120,17 @@ std::string ReportJson(const LocalReport& report) {
   json["final_val_loss"] = OrNull(report.final_val_loss);
   json["loss_unit"] = report.loss_unit;
   json["tokens"] = report.tokens;
-  json["wall_seconds"] = report.wall_seconds;
+  json["wall_seconds"] = OrNull(report.wall_seconds);
   json["compute_utilization"] = OrNull(report.compute_utilization);
   json["least_busy"] = OrNull(report.least_busy);
-  json["parameters"] = report.parameters;
-  json["inner_steps"] = report.inner_steps;
+  json["parameters"] = CountJson(report.parameters);
+  json["inner_steps"] = CountJson(report.inner_steps);
   json["codec"] = report.codec;
   json["bytes_sent_per_peer_per_round"] = OrNull(report.bytes_sent_per_peer_per_round);
-  json["fp32_bytes_per_peer_per_round"] = report.fp32_bytes_per_peer_per_round;
+  json["fp32_bytes_per_peer_per_round"] = nullptr;
+  if (report.parameters > 0) {
+    json["fp32_bytes_per_peer_per_round"] = report.fp32_bytes_per_peer_per_round;
+  }
   json["gradient_noise_scale"] = nullptr;
   if (report.noise.tokens() > 0) json["gradient_noise_scale"] = report.noise.tokens();
   json["state_digest"] = report.state_digest;
@@ -133,7 +141,8 @@ std::string ReportJson(const LocalReport& report) {
     one["pid"] = peer.process.pid;
     one["rounds_contributed"] = peer.rounds_contributed;
     one["tokens"] = peer.tokens;
-    one["version"] = peer.version;
+    one["version"] = nullptr;
+    if (!peer.state_digest.empty()) one["version"] = peer.version;
     one["state_digest"] = peer.state_digest;
     one["exit"] = OrNull(peer.process.exit);
     json["peers"].push_back(std::move(one));
@@ -147,12 +156,13 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
       {"run", report.run_id},
       {"rounds", absl::StrCat(report.rounds, " of ", Counted(report.inner_steps, "step"), ", ",
                               Counted(report.peers_started, "peer"))},
-      {"parameters", WithThousands(report.parameters)},
+      {"parameters", report.parameters == 0 ? "not known" : WithThousands(report.parameters)},
       {"validation loss before", LossRow(report.initial_val_loss, report.loss_unit)},
       {"validation loss after", LossRow(report.final_val_loss, report.loss_unit)},
       {"tokens", WithThousands(report.tokens)},
-      {"time",
-       absl::StrCat(FormatSeconds(report.wall_seconds), " from version 0 to the last commit")},
+      {"time", report.wall_seconds ? absl::StrCat(FormatSeconds(*report.wall_seconds),
+                                                  " from version 0 to the last commit")
+                                   : "not known"},
       {"compute utilisation",
        report.compute_utilization ? FormatPercent(*report.compute_utilization) : "not known"},
   };
@@ -161,7 +171,7 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
   }
   rows.push_back(
       {"sent a peer a round", absl::StrCat(KnownText(ours, FormatBytes), " as ", report.codec)});
-  if (report.peers_started > 1) {
+  if (report.peers_started > 1 && report.parameters > 0) {
     rows.push_back({"  the same in fp32", Compared(report.fp32_bytes_per_peer_per_round, ours)});
     rows.push_back({"  fp32 data parallel, every step",
                     Compared(report.data_parallel_bytes_per_peer_per_round, ours)});

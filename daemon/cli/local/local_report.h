@@ -44,12 +44,12 @@ struct LocalReport {
   std::optional<double> initial_val_loss;  // the loss of version 0
   std::optional<double> final_val_loss;    // the loss of the newest evaluation after version 0
   uint64_t tokens = 0;
-  double wall_seconds = 0;                    // from the first Train message to the last commit
+  std::optional<double> wall_seconds;         // from the first Train message to the last commit
   std::optional<double> compute_utilization;  // 0-1
   // The smallest share of the time that any peer spent on training, 0-1.
   std::optional<double> least_busy;
-  uint64_t parameters = 0;
-  std::string codec;  // "int8+zstd", or "bf16/int4" for updates and means
+  uint64_t parameters = 0;  // 0 if they are not known
+  std::string codec;        // "int8+zstd", or "bf16/int4" for updates and means
   std::optional<double> bytes_sent_per_peer_per_round;
   double fp32_bytes_per_peer_per_round = 0;           // as for one fp32 all-reduce a round
   double data_parallel_bytes_per_peer_per_round = 0;  // as for one a step
@@ -69,7 +69,7 @@ double AllReduceBytes(uint64_t parameters, uint32_t peers);
 LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerProcess>& processes);
 
 // Returns the object that `atoll local --json` writes. Its keys do not change from release to
-// release.
+// release. A figure that is not known is null.
 std::string ReportJson(const LocalReport& report);
 
 // Returns the report as lines for people.

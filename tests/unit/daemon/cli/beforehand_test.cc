@@ -55,6 +55,20 @@ TEST_F(BeforehandTest, EverySplitHasASequence) {
   EXPECT_EQ(WhatIsWrong(Found("65", "0", "256")), "");
 }
 
+// Broken: a run of small parties would start or not by which of them has number 1.
+TEST_F(BeforehandTest, OnePrivateSourceMayBeShorterThanTheContext) {
+  config_.data.is_private = true;
+  EXPECT_EQ(WhatIsWrong(Found("18", "2", "256")), "");
+  EXPECT_EQ(WhatIsWrong(Found("2", "0", "256")), "");
+  EXPECT_THAT(WhatIsWrong(Found("1", "0", "256")),
+              HasSubstr("the training split has 1 token; a party trains from two tokens on"));
+  // Of several sources each must fill a sequence.
+  config_.data.sources = config_.data.path + ":0.5," + config_.data.path + ":0.5";
+  config_.data.path.clear();
+  EXPECT_THAT(WhatIsWrong(Found("18", "2", "256")), HasSubstr("context = 64 needs 65"));
+  EXPECT_EQ(WhatIsWrong(Found("65", "0", "256")), "");
+}
+
 TEST_F(BeforehandTest, TheVocabularyHoldsEveryId) {
   config_.model.vocabulary = 100;
   EXPECT_EQ(WhatIsWrong(Found("999", "999", "100")), "");

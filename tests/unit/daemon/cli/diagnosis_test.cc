@@ -256,6 +256,13 @@ TEST(Diagnosis, SaysThatARunIsHealthy) {
   v1::RunStatus sealed = early;
   sealed.mutable_seal();
   EXPECT_THAT(DiagnosisText(sealed).back(), HasSubstr("is sealed"));
+  // Broken: a run before its first round would have rounds of 0 s.
+  early.clear_rounds();
+  for (const char* median :
+       {"round_seconds", "train_seconds", "exchange_seconds", "audit_seconds"}) {
+    EXPECT_TRUE(DiagnosisJson(early)[median].is_null()) << median;
+    EXPECT_TRUE(DiagnosisJson(HealthyRun())[median].is_number()) << median;
+  }
 }
 
 // Would break: one slow exchange is blamed on its line, its codec and its steps at once, each for

@@ -128,6 +128,8 @@ TEST(RunResultTest, NothingEvaluatedIsNoLossAndNaNIsOne) {
   EXPECT_EQ(unknown->Reaching(3), nullptr);
   EXPECT_EQ(unknown->Newest(&ResultRow::bytes), std::nullopt) << "nobody has told it";
   EXPECT_EQ(unknown->loss_unit, "nats a byte");
+  EXPECT_THAT(ResultLine(*unknown), ::testing::HasSubstr(R"("parameters":null)"));
+  EXPECT_THAT(ResultLine(*unknown), ::testing::HasSubstr(R"("wall_seconds":null)"));
   EXPECT_THAT(ResultLine(*diverged), ::testing::HasSubstr(R"("loss":"NaN")"));
   const auto again = ParseResultLine(ResultLine(*diverged));
   ASSERT_TRUE(again.ok());

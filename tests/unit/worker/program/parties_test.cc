@@ -278,16 +278,18 @@ TEST_F(PartiesTest, SmallPartiesTrain) {
   std::filesystem::create_directory(folder_ / "small");
   Write("small/1", SomeText(65));  // three sequences of 16
   Write("small/2", SomeText(9));   // less than one
+  Write("small/3", SomeText(2));   // too little to hold anything out
   configure_.mutable_spec()->mutable_inner()->set_epochs(1);
-  const Life daemon =
-      Live("small", "small-state", 2, {Train(1, 4, 1), Train(1, 4, 2), Evaluate(true)});
-  ASSERT_EQ(daemon.answers.size(), 3u) << daemon.failed;
+  const Life daemon = Live("small", "small-state", 3,
+                           {Train(1, 4, 1), Train(1, 4, 2), Train(1, 4, 3), Evaluate(true)});
+  ASSERT_EQ(daemon.answers.size(), 4u) << daemon.failed;
   EXPECT_EQ(daemon.answers[0].message.boundary().steps(), 1u);
   EXPECT_EQ(daemon.answers[0].message.boundary().samples(), 2u);
   EXPECT_EQ(daemon.answers[1].message.boundary().samples(), 1u);
   EXPECT_EQ(daemon.answers[1].message.boundary().tokens(), 6u);
   EXPECT_GT(daemon.answers[1].message.boundary().loss(), 0);
-  EXPECT_EQ(daemon.answers[2].message.evaluated().tokens(), 12u + 1u);
+  EXPECT_EQ(daemon.answers[2].message.boundary().tokens(), 1u);
+  EXPECT_EQ(daemon.answers[3].message.evaluated().tokens(), 12u + 1u);
 }
 
 // Broken: parties of which nothing is kept would carry something from round to round, or always

@@ -430,6 +430,15 @@ class ModelTest(unittest.TestCase):
                                                        "another version of transformers"):
                 load_tokenizer(folder)
 
+    def test_a_class_that_this_transformers_lacks_is_named_with_what_to_do(self):
+        """Broken: who has a folder of transformers 5 would not know what this version lacks."""
+        lacks = ValueError("Tokenizer class TokenizersBackend does not exist")
+        with unittest.mock.patch.object(transformers.AutoTokenizer, "from_pretrained",
+                                        side_effect=lacks):
+            with self.assertRaisesRegex(WorkerFailure, "TokenizersBackend does not exist; "
+                                                       "transformers .* take a newer version"):
+                load_tokenizer(self.folder)
+
     def test_a_talk_is_trained_on_for_its_answers(self):
         """Broken: the loss of instructions would count other words than the assistant's."""
         path = os.path.join(self.top, "talk.jsonl")

@@ -96,6 +96,21 @@ class DataTest(Case):
         self.assertEqual([ord("i"), 0, ord("j"), ord("k")],
                          list(Packed([whole.train.read(8, 4)], 3).row(0)[0]))
 
+    def test_small_private_parties_have_a_row(self):
+        """Broken: a party with little data could not take part."""
+        for text, train, held_out in (("abcd", "abc", "d"), ("abcdef", "abcd", "ef"),
+                                      ("ab", "ab", ""), ("a", "a", "")):
+            self.write("a.txt", text)
+            corpus = self.open(private=True, validation_fraction=0.25)
+            for split, wanted in ((corpus.train, train), (corpus.held_out, held_out)):
+                rows = ["".join(map(chr, split.row(i)[0])) for i in range(len(split))]
+                self.assertEqual([wanted] if len(wanted) > 1 else [], rows)
+        # What is not private, and what is common to all, needs a whole row.
+        self.write("a.txt", "abcd")
+        self.assertEqual(0, len(self.open().train))
+        how = Reading(run_pb2.DataSpec(kind="text", private=True), Characters(), 4)
+        self.assertEqual(0, len(open_corpus(how, self.top, 1.0).held_out))
+
     def test_the_digest_tells_corpora_apart(self):
         """Broken: peers would train on other data than the run's."""
         self.write("a.txt", "abcdefghi")

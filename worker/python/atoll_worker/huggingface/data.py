@@ -77,6 +77,11 @@ class Packed:
             at += len(part)
         return Packed(parts, self._context)
 
+    def as_row(self) -> "Packed":
+        """Itself; if it is too short for a row, it is one row as long as it is, from two tokens
+        on."""
+        return Packed(self._parts, min(self._context, max(1, self.tokens - 1)))
+
     def _pieces(self) -> Any:
         for part in self._parts:
             for first in range(0, len(part), PIECE):
@@ -151,7 +156,16 @@ class Reading:
 
 
 def open_corpus(how: Reading, path: str, fraction: Optional[float] = None) -> Corpus:
-    """What lies at `path`; `fraction` (default: the run's) is held out."""
+    """What lies at `path`; `fraction` (default: the run's) is held out. Of private data both splits
+    may be shorter than a row (docs/data.md), unless all is held out as the common set."""
+    corpus = _open(how, path, fraction)
+    if how.spec.private and fraction is None:
+        if isinstance(corpus.train, Packed) and isinstance(corpus.held_out, Packed):
+            corpus.train, corpus.held_out = corpus.train.as_row(), corpus.held_out.as_row()
+    return corpus
+
+
+def _open(how: Reading, path: str, fraction: Optional[float]) -> Corpus:
     spec = how.spec
     if "\n" in path:
         raise WorkerFailure("[data] sources is not for models of kind 'huggingface': name one file "
@@ -189,6 +203,8 @@ def _packed(train: Packed, held_out: Packed, notes: List[str]) -> Corpus:
 
 def _split(whole: Packed, fraction: float) -> Tuple[Packed, Packed]:
     train = int(whole.tokens * (1.0 - fraction))
+    if fraction < 1:  # as atoll-worker's: from fewer than two nothing is learnt
+        train = max(train, min(2, whole.tokens))
     return whole.cut(0, train), whole.cut(train, whole.tokens)
 
 

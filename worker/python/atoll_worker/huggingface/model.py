@@ -36,12 +36,22 @@ def load_tokenizer(folder: str) -> Any:
         tokenizer = need("transformers").AutoTokenizer.from_pretrained(
             folder, local_files_only=True, use_fast=True)
     except (OSError, ValueError, KeyError) as error:
-        raise WorkerFailure(f"the tokenizer of '{folder}': {short(error)}") from error
+        raise WorkerFailure(f"the tokenizer of '{folder}': {short(error)}"
+                            f"{_unknown_class(error)}") from error
     if not tokenizer.is_fast:
         raise WorkerFailure(f"the tokenizer of '{folder}' has no fast form (tokenizer.json)")
     _check_tokenizer(tokenizer, folder)
     tokenizer.model_max_length = 1 << 60  # rows are cut here; a document may be longer
     return tokenizer
+
+
+def _unknown_class(error: Exception) -> str:
+    """What to do where the folder was saved by a newer transformers, which names its own class."""
+    if "Tokenizer class" not in str(error):
+        return ""
+    return (f"; transformers {need('transformers').__version__} does not know it: take a newer "
+            "version, or set \"tokenizer_class\": \"PreTrainedTokenizerFast\" in "
+            "tokenizer_config.json")
 
 
 def _check_tokenizer(tokenizer: Any, folder: str) -> None:

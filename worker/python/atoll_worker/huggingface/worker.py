@@ -170,8 +170,9 @@ class Training:
             recurs = note_of_common(self.corpus.train, self.common)
             self.corpus.notes += [recurs] if recurs else []
         if len(self.corpus.train) == 0:
-            raise WorkerFailure(f"data: {run.data_path} has not one row of [model] context = "
-                                f"{context} tokens and the one after it to train on")
+            least = "two tokens" if run.private else f"{context} tokens and the one after it"
+            raise WorkerFailure(f"data: {run.data_path} has not one row to train on: with [model] "
+                                f"context = {context} it needs {least}")
         devices = [device_of(one) for one in devices_of(device)]
         count = ranks_of(devices, sharding)
         if count > max(1, run.spec.inner.batch):

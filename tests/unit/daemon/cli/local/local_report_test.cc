@@ -5,15 +5,20 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tests/unit/daemon/figures/run_statuses.h"
 
 namespace atolld {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunHistory FinishedRun() {
   RunHistory history;
@@ -74,13 +79,32 @@ TEST(LocalReportTest, WhatIsUnknownIsNull) {
   // Broken: a run without an evaluation would report a loss of 0, the best of all.
   const LocalReport report = MakeLocalReport(RunHistory(), {{"peer-1", 11, std::nullopt}});
   const auto json = nlohmann::json::parse(ReportJson(report));
-  EXPECT_TRUE(json["initial_val_loss"].is_null());
-  EXPECT_TRUE(json["final_val_loss"].is_null());
-  EXPECT_TRUE(json["gradient_noise_scale"].is_null());
-  EXPECT_TRUE(json["least_busy"].is_null());
-  EXPECT_TRUE(json["compute_utilization"].is_null());
-  EXPECT_TRUE(json["bytes_sent_per_peer_per_round"].is_null());
-  EXPECT_TRUE(json["peers"][0]["exit"].is_null());
+  // What this process has counted itself; all else is of others, who have said nothing.
+  const std::set<std::string> counted = {
+      "/rounds",        "/peers_started", "/tokens", "/peers/0/pid", "/peers/0/rounds_contributed",
+      "/peers/0/tokens"};
+  const auto flat = json.flatten();
+  for (const auto& [place, value] : flat.items()) {
+    EXPECT_TRUE(value.is_string() || value.is_null() || counted.count(place) == 1)
+        << place << " is " << value;
+  }
+  for (const char* figure : {"initial_val_loss", "final_val_loss", "gradient_noise_scale",
+                             "least_busy", "compute_utilization", "bytes_sent_per_peer_per_round",
+                             "wall_seconds", "parameters", "fp32_bytes_per_peer_per_round"}) {
+    EXPECT_TRUE(json[figure].is_null()) << figure;
+  }
+  for (const char* figure : {"exit", "version"}) {
+    EXPECT_TRUE(json["peers"][0][figure].is_null()) << figure;
+  }
+  // Nor does the table for people show it as 0.
+  for (const std::string& row : ReportTable(report)) {
+    EXPECT_THAT(row, Not(HasSubstr("0.0 s")));
+    EXPECT_THAT(row, Not(HasSubstr("0 B")));
+  }
+  const std::string table = absl::StrJoin(ReportTable(report), "\n");
+  for (const char* title : {"parameters", "time", "compute utilisation", "sent a peer a round"}) {
+    EXPECT_THAT(table, ContainsRegex(absl::StrCat(title, " +not known")));
+  }
 }
 
 TEST(LocalReportTest, NothingEvaluatedIsNoLossAndNaNIsOne) {
