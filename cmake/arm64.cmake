@@ -1,6 +1,6 @@
 # Toolchain of the preset `arm64`: builds for 64-bit ARM on a machine of another kind, with Debian's
-# cross compiler and the arm64 libraries that `scripts/arm64` unpacks. What the build runs of its own
-# programs, it runs under qemu.
+# cross compiler and the arm64 libraries that `scripts/arm64` unpacks. Where the build runs its own
+# programs, it runs them under qemu.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

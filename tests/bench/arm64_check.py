@@ -3,8 +3,8 @@
     python3 tests/bench/arm64_check.py --x86 build/release/bin --arm64 build/arm64/bin \\
         --sysroot build/arm64-sysroot [--only "NAME;NAME"] [--rounds 12]
 
-scripts/arm64 makes all of it and calls this. Each line is a run of three peers with the stub worker,
-in other settings, so that each codec, outer rule and rule of aggregation is met by both kinds of
+scripts/arm64 makes all of it and calls this. Each line is a run of three peers with the stub
+worker, in other settings, so that each codec, outer rule and mode is met by both kinds of
 processor. Two peers are x86-64's and one is ARM's, on one line the coordinator too; on another the
 ARM peer comes late, is killed, and comes again. Every round has all three. At the end each of the
 three folders is replayed and checked by `atoll log verify` of both kinds: all six digests must be
@@ -76,7 +76,8 @@ LINES = {
     "async, cgad": ("", '[mode]\nkind = "async"\nage_decay = 0.1\nage_cutoff = 9\n'
                         '[outer]\nrule = "cgad"'),
     "masked": ("", '[privacy]\nmasked = true\nthreshold = 3\nroster = 3'),
-    "private": ("", '[federation]\nweights = "equal"\n[privacy]\nclip = 0.5\nnoise = 0.2\nquantile = 0.5'),
+    "private": ("", '[federation]\nweights = "equal"\n'
+                    '[privacy]\nclip = 0.5\nnoise = 0.2\nquantile = 0.5'),
     "coordinator on ARM": ("", ""),
     "late, killed, again": ("", ""),
 }
