@@ -24,6 +24,12 @@ add_library(atoll_options INTERFACE)
 target_compile_options(atoll_options INTERFACE
   -ffp-contract=off -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 target_include_directories(atoll_options INTERFACE ${PROJECT_SOURCE_DIR})
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  # SVE's vectors have no size that the compiler knows, and the kernels keep vectors in structures.
+  # Every 64-bit ARM processor has NEON.
+  target_compile_definitions(atoll_options INTERFACE
+    "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+endif()
 
 if(ATOLL_SANITIZE)
   add_compile_options(
