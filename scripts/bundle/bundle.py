@@ -138,6 +138,8 @@ def put_texts(build, tree, torch):
     if torch:
         with open(f"{HERE}/atoll-worker.in", encoding="utf-8") as source:
             starter = source.read().replace("@TORCH@", torch)
+        with open(f"{HERE}/fetch_torch.py", encoding="utf-8") as source:
+            write(f"{tree}/atoll/fetch_torch.py", source.read().replace("@TORCH@", torch))
     write(f"{tree}/atoll/bin/atoll-worker", starter, 0o755)
     put(f"{HERE}/atoll-quickstart", f"{tree}/atoll/bin/atoll-quickstart", 0o755)
     put(f"{HERE}/launch.py", f"{tree}/atoll/launch.py")
@@ -233,7 +235,8 @@ def make_wheel(tree, out, tag, torch):
     write(f"{tree}/{info}/METADATA", metadata(torch))
     write(f"{tree}/{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: atoll scripts/wheel\n"
           f"Root-Is-Purelib: false\nTag: {tag}\n")
-    write(f"{tree}/{info}/entry_points.txt", ENTRIES)
+    write(f"{tree}/{info}/entry_points.txt",
+          ENTRIES + ("atoll-torch = atoll.fetch_torch:main\n" if torch else ""))
     rows = []
     for path in files_of(tree):
         with open(os.path.join(tree, path), "rb") as source:

@@ -9,7 +9,8 @@
 #                    in ~/.config/atoll/release-key.pem, where later calls find it
 #   --unsigned       check the checksum, and not who made it
 #   --prefix DIR     where to (default: ~/.local)
-#   --torch          fetch the PyTorch that the worker needs, by pip (needs python3)
+#   --torch          fetch the PyTorch that the worker needs, by pip (needs python3); without an
+#                    NVIDIA GPU only what a CPU needs
 #   --torch=FOLDER   take this one: a folder "torch" of a Python environment's site-packages
 #   --units          put units for `systemd --user` into ~/.config/systemd/user
 #   --remove         take away what this script has installed; runs, keys and tokens stay
@@ -124,9 +125,10 @@ case $torch in
     ;;
   fetch)
     need python3 "pip fetches PyTorch: or pass --torch=FOLDER"
-    version=$(sed -n "s/.*PyTorch \([0-9.]*\) is not installed.*/\1/p" "$unpacked/atoll/bin/atoll-worker")
+    [ -e "$unpacked/atoll/fetch_torch.py" ] || fail "this Atoll was made without the native worker"
     python3 -m venv "$unpacked/python" || fail "python3 has no module venv (Debian: python3-venv)"
-    "$unpacked/python/bin/pip" install -q "torch == $version.*" || fail "pip could not fetch PyTorch"
+    "$unpacked/python/bin/python" "$unpacked/atoll/fetch_torch.py" ||
+      fail "pip could not fetch PyTorch"
     set -- "$unpacked"/python/lib/python3*/site-packages/torch
     ln -s "${1#"$unpacked/"}" "$unpacked/torch"
     ;;
