@@ -1,4 +1,4 @@
-# cmake -DOUT=build_info.cc -DSOURCE=FOLDER -DVERSION=0.2.0 -DCOMMIT=... -DWITH=... -P BuildInfo.cmake
+# cmake -DOUT=build_info.cc -DSOURCE=FOLDER -DVERSION=0.2.0 -DCOMMIT=.. -DWITH=.. -P BuildInfo.cmake
 # Writes the source behind compression/base/build_info.h, if it changes. COMMIT: what to say of the
 # commit; empty: git is asked, and where it does not know, no commit is named.
 if(NOT COMMIT AND EXISTS ${SOURCE}/.git)

@@ -29,7 +29,7 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 # What every Linux system with glibc has: programs and glibc have to be of one system.
-GLIBC = re.compile(r"(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux-x86-64)\.so\.\d+$")
+GLIBC = re.compile(r"(lib(c|m|dl|rt|pthread|resolv|util)|ld-linux-x86-64)\.so\.\d+$")
 # PyTorch's own, which its wheel brings.
 TORCH = re.compile(r"lib(torch|c10)(_\w+)?\.so")
 PROGRAMS = ("atoll", "atolld", "atoll-stub-worker")
@@ -144,8 +144,8 @@ def put_texts(build, tree, torch):
     put(f"{HERE}/atoll-quickstart", f"{tree}/atoll/bin/atoll-quickstart", 0o755)
     put(f"{HERE}/launch.py", f"{tree}/atoll/launch.py")
     with open(f"{SOURCE}/configs/quickstart.toml", encoding="utf-8") as source:
-        text = re.sub(r'^path = "\.\./build/data/gcide\.txt"', 'path = ""' + " " * 23, source.read(),
-                      flags=re.MULTILINE)
+        text = re.sub(r'(?m)^path = "\.\./build/data/gcide\.txt"', 'path = ""' + " " * 23,
+                      source.read())
         write(f"{tree}/atoll/configs/quickstart.toml", text)
     for package in ("atoll", "atoll_worker"):
         for path in glob.glob(f"{build}/python/{package}/**/*.py", recursive=True):
@@ -159,7 +159,8 @@ def put_texts(build, tree, torch):
 def package_of(path):
     for name in (path, os.path.realpath(path)):
         for place in (name, name.removeprefix("/usr"), "/usr" + name):
-            done = subprocess.run(["dpkg", "-S", place], capture_output=True, text=True, check=False)
+            done = subprocess.run(["dpkg", "-S", place], capture_output=True, text=True,
+                                  check=False)
             if done.returncode == 0:
                 return done.stdout.split(":")[0].split(",")[0]
     raise SystemExit(f"no Debian package has {path}: under which licence is it?")
@@ -173,8 +174,8 @@ def put_licences(tree, libraries):
     for package in COMPILED_IN:
         if os.path.exists(f"/usr/share/doc/{package}/copyright"):
             files.setdefault(package, []).append("compiled in")
-    lines = ["What others have made of this, by Debian package. The licences are in the files beside",
-             "this one; Atoll's own is the Apache License 2.0.", ""]
+    lines = ["What others have made of this, by Debian package. The licences are in the files",
+             "beside this one; Atoll's own is the Apache License 2.0.", ""]
     texts = set()  # that those files name, in Debian's folder of them
     for package, names in sorted(files.items()):
         copyright_file = f"/usr/share/doc/{package}/copyright"
@@ -262,7 +263,7 @@ def make_wheel(tree, out, tag, torch):
 
 
 def make_tarball(build, tree, out):
-    """The same tree, with what a home folder has beside programs, and a script that puts it there."""
+    """The same tree, with what a home folder has beside programs, and what puts it there."""
     name = f"atoll-{version()}"
     put(f"{HERE}/install.sh", f"{tree}/install.sh", 0o755)
     put(f"{SOURCE}/LICENSE", f"{tree}/LICENSE")

@@ -80,7 +80,7 @@ check() {
     if [ -n "$key" ]; then
       openssl pkey -pubin -in "$key" -noout 2> /dev/null || fail "$key is no public key" 2
       [ ! -e "$pinned" ] || cmp -s "$key" "$pinned" ||
-        fail "$key is not the key of earlier releases, $pinned: remove that file if the key has changed"
+        fail "$key is not the key of earlier releases, $pinned: remove that one if it has changed"
     elif [ -e "$pinned" ]; then
       key=$pinned
     else
@@ -158,6 +158,10 @@ if [ "$units" = yes ]; then
   done
   echo "units: $unit_folder/atoll-coordinator.service, atoll-peer@.service"
 fi
-echo "installed $("$prefix/bin/atoll" --version | head -n 1) in $home/$name, with links in $prefix/bin"
-case :$PATH: in *:"$prefix/bin":*) ;; *) echo "put them on PATH: export PATH=$prefix/bin:\$PATH" ;; esac
+version=$("$prefix/bin/atoll" --version | head -n 1)
+echo "installed $version in $home/$name, with links in $prefix/bin"
+case :$PATH: in
+  *:"$prefix/bin":*) ;;
+  *) echo "put them on PATH: export PATH=$prefix/bin:\$PATH" ;;
+esac
 [ -e "$home/$name/torch" ] || echo "the worker needs PyTorch: install.sh --torch fetches it"
