@@ -1,5 +1,5 @@
-# Every library that Atoll stands on; all come from Debian packages. docs/dependencies.md says why
-# each.
+# Every library that Atoll stands on; all come from Debian packages, but libtorch need not
+# (AtollTorch.cmake). docs/dependencies.md says why each.
 include(GoogleTest)
 
 find_package(Threads REQUIRED)
@@ -29,7 +29,7 @@ if(ATOLL_BUILD_NETWORK OR ATOLL_BUILD_WORKER)
   pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 endif()
 if(ATOLL_BUILD_WORKER)
-  find_package(Torch REQUIRED)
+  include(AtollTorch)
   find_package(ICU REQUIRED COMPONENTS uc)
   find_package(ZLIB REQUIRED)
   pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)

@@ -18,8 +18,12 @@ GPU = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")  # the last:
 
 
 def install(*what):
+    """pip's code. What it says is shown if it fails: of a PyTorch in parts it complains at length."""
     command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-q", *what]
-    return subprocess.run(command, check=False).returncode
+    done = subprocess.run(command, check=False, text=True, stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        sys.stderr.write(done.stderr)
+    return done.returncode
 
 
 def needs_of_cpu():

@@ -36,6 +36,7 @@ SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of
 SERVICE_OF_A_USER = "needs systemd with a user's manager"
 CLUSTER = "needs a cluster: the ctest e2e_clusters checks what is applied"
 ACCOUNTANT = "needs dp-accounting: the page's table is held to the program by a unit test"
+WHEEL = "fetches PyTorch and builds for minutes"
 HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it with them"
 WHEEL = "needs a wheel and PyTorch: scripts/wheel-check types it in a system of its own"
 RELEASE = "needs a release, and installs into the home folder: scripts/wheel-check does it"
@@ -67,6 +68,10 @@ NOT_TYPED = (
     ("CONTRIBUTING.md", "scripts/check", BUILDS),
     ("CONTRIBUTING.md", "atoll config print --markdown",
      "would write into the checkout itself: a unit test compares the page"),
+    ("docs/workers.md", "python3 -m venv build/torch", WHEEL),
+    ("docs/workers.md", "build/torch/bin/pip install", WHEEL),
+    ("docs/workers.md", "cmake --preset release -DATOLL_TORCH", WHEEL),
+    ("docs/workers.md", "cmake --build --preset release", WHEEL),
     ("docs/coordinators.md", "docker compose", CONTAINERS),
     ("docs/privacy.md", "python3 tests/bench/accountant_table.py", ACCOUNTANT),
     ("docs/experiments.md", "scripts/docker-base", "needs root and a Debian mirror"),

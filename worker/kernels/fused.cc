@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "worker/kernels/matrix_kernels.h"
+#include "worker/kernels/torch_version.h"
 
 namespace atolld {
 namespace {
@@ -51,8 +52,7 @@ at::Tensor Record(const char* name, at::Tensor output, const variable_list& inpu
         return one.defined() && one.requires_grad();
       });
   if (!wanted) return output;
-  const std::shared_ptr<FusedNode> node(new FusedNode(name, gradients()),
-                                        torch::autograd::deleteNode);
+  const auto node = MakeGraphNode<FusedNode>(name, gradients());
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   torch::autograd::create_gradient_edge(output, node);
   return output;

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "worker/kernels/torch_version.h"
+
 namespace atolld {
 namespace {
 
@@ -80,7 +82,7 @@ at::Tensor TakeRows(const at::Tensor& x, const at::Tensor& rows, const at::Tenso
     taken = x.index_select(0, rows);
   }
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return taken;
-  const std::shared_ptr<RowsNode> node(new RowsNode(back, times), torch::autograd::deleteNode);
+  const auto node = MakeGraphNode<RowsNode>(back, times);
   node->set_next_edges(torch::autograd::collect_next_edges(x));
   torch::autograd::create_gradient_edge(taken, node);
   return taken;

@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "worker/kernels/fused.h"
-#include "worker/model/torch_version.h"
+#include "worker/kernels/torch_version.h"
 
 namespace atolld {
 namespace {
@@ -147,8 +147,7 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::T
 
 at::Tensor Checkpointed(Part part, const at::Tensor& x, const at::Generator& generator) {
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return part(x);
-  const std::shared_ptr<PartNode> node(new PartNode(part, x, generator),
-                                       torch::autograd::deleteNode);
+  const auto node = MakeGraphNode<PartNode>(part, x, generator);
   node->set_next_edges(torch::autograd::collect_next_edges(x));
   at::Tensor output;
   {

@@ -15,6 +15,7 @@
 #include "worker/base/file_io.h"
 #include "worker/program/commands.h"
 #include "worker/training/math_library.h"
+#include "worker/training/torch_library.h"
 
 namespace {
 
@@ -83,7 +84,8 @@ int main(int argc, char** argv) {
   atolld::TellUncaughtExceptions();
   atolld::NameTruncatedFiles();
   atolld::ChooseMathKernel(argv);
-  const absl::Status status = Dispatch(arguments);
+  absl::Status status = atolld::CheckTorchLibrary();
+  if (status.ok()) status = Dispatch(arguments);
   if (status.ok()) return 0;
   if (!atolld::IsTold(status)) {
     atolld::PrintLine(stderr, absl::StrCat("atoll-worker: ", status.message()));

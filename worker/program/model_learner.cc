@@ -12,7 +12,7 @@
 #include "worker/base/schedule.h"
 #include "worker/data/sample_order.h"
 #include "worker/data/tokenizer_file.h"
-#include "worker/model/torch_version.h"
+#include "worker/kernels/torch_version.h"
 #include "worker/training/device.h"
 #include "worker/training/gradient_terms.h"
 
@@ -72,8 +72,12 @@ absl::StatusOr<v1::WorkerConfigured> ModelLearner::Configure(const v1::Configure
   trainer_ = nullptr;
   const int threads =
       options_.set_threads ? options_.set_threads(static_cast<int>(configure.threads())) : 1;
-  ASSIGN_OR_RETURN(const std::vector<std::string> devices,
-                   ResolveDevices(options_.device, ProbeGpus()));
+  const GpuProbe gpus = ProbeGpus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> devices, ResolveDevices(options_.device, gpus));
+  if (!gpus.trouble.empty() && devices.front() == "cpu") {
+    env_.Log(absl::StrCat("warning: training on the CPU; PyTorch's part for GPUs does not load: ",
+                          gpus.trouble));
+  }
   ASSIGN_OR_RETURN(load_, OpenWorkload(configure, devices));
   for (const std::string& note : load_.notes) env_.Log(absl::StrCat("data: ", note));
   trainer_ = std::move(load_.trainer);

@@ -3,6 +3,7 @@
 #include <torch/cuda.h>
 
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -11,7 +12,8 @@
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
-#include "worker/model/torch_version.h"
+#include "worker/kernels/torch_version.h"
+#include "worker/training/torch_library.h"
 
 namespace atolld {
 namespace {
@@ -33,9 +35,9 @@ absl::StatusOr<int> GpuNumber(absl::string_view name, const std::string& names,
     return Unknown(names, "");
   }
   if (!gpus.available) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("[worker] device is \"", names, "\", and libtorch ", kTorchVersion,
-                     " finds no GPU here; \"auto\" and \"cpu\" train without"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "[worker] device is \"", names, "\", and libtorch ", kTorchVersion, " finds no GPU here",
+        gpus.trouble.empty() ? "" : ": ", gpus.trouble, "; \"auto\" and \"cpu\" train without"));
   }
   if (number >= gpus.count) {
     return absl::FailedPreconditionError(
@@ -48,8 +50,10 @@ absl::StatusOr<int> GpuNumber(absl::string_view name, const std::string& names,
 }  // namespace
 
 GpuProbe ProbeGpus() {
+  std::string trouble = LoadGpuLibrary();
   const bool available = torch::cuda::is_available();
-  return {available, available ? static_cast<int>(torch::cuda::device_count()) : 0};
+  return {available, available ? static_cast<int>(torch::cuda::device_count()) : 0,
+          std::move(trouble)};
 }
 
 absl::StatusOr<std::vector<std::string>> ResolveDevices(const std::string& names,

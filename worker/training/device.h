@@ -12,6 +12,7 @@ namespace atolld {
 struct GpuProbe {
   bool available;  // True if libtorch can use a GPU.
   int count;
+  std::string trouble = {};  // Why not, if there is a GPU's driver and its use fails for a reason.
 };
 GpuProbe ProbeGpus();
 

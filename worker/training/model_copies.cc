@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "worker/kernels/torch_version.h"
 #include "worker/model/torch_edge.h"
-#include "worker/model/torch_version.h"
 #include "worker/training/math_library.h"
 
 namespace atolld {

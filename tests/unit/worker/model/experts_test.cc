@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/unit/worker/model/models.h"
+#include "worker/kernels/torch_version.h"
 #include "worker/model/architectures.h"
-#include "worker/model/torch_version.h"
 
 namespace atolld {
 namespace {

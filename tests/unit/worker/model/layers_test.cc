@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "worker/model/torch_version.h"
+#include "worker/kernels/torch_version.h"
 
 namespace atolld {
 namespace {

@@ -35,6 +35,9 @@ TEST(DeviceTest, SaysWhatCannotBe) {
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("finds no GPU here; \"auto\" and \"cpu\" train without"));
   }
+  const GpuProbe broken{false, 0, "libcudnn.so.9: cannot open shared object file"};
+  EXPECT_THAT(std::string(ResolveDevices("cuda", broken).status().message()),
+              HasSubstr("no GPU here: libcudnn.so.9: cannot open shared object file; \"auto\""));
   EXPECT_EQ(ResolveDevices("cuda:2", two).status().message(),
             "[worker] device is \"cuda:2\", and this machine has 2 GPUs, the last of them cuda:1");
   EXPECT_EQ(ResolveDevices("cuda:0,cuda:5", two).status().message(),

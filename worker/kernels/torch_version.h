@@ -1,5 +1,5 @@
 // The only code that depends on the version of libtorch. Debian 12 has version 1.13, Debian 13 has
-// 2.6, and pytorch.org has newer versions.
+// 2.6, and wheels of PyTorch have newer versions.
 //
 // All other code in worker/ uses only functions that exist in all these versions.
 #pragma once
@@ -8,9 +8,25 @@
 #include <ATen/autocast_mode.h>
 #include <torch/version.h>
 
+#include <memory>
+#include <type_traits>
+#include <utility>
+
 namespace atolld {
 
 inline constexpr const char* kTorchVersion = TORCH_VERSION;
+
+// Returns a new node of autograd's graph, to which the graph has shared pointers: std::shared_ptr
+// in old versions of libtorch, and c10::intrusive_ptr in new ones.
+template <typename Node, typename... Arguments>
+auto MakeGraphNode(Arguments&&... arguments) {
+  if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, Node>) {
+    return c10::make_intrusive<Node>(std::forward<Arguments>(arguments)...);
+  } else {
+    return std::shared_ptr<Node>(new Node(std::forward<Arguments>(arguments)...),
+                                 [](Node* node) { deleteNode(node); });
+  }
+}
 
 // Returns true if matrix products are computed in bf16.
 inline bool AutocastEnabled(at::DeviceType device) {
