@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Fetches the PyTorch that the worker needs, by this Python's pip.
 
     atoll-torch [--all]

@@ -476,13 +476,18 @@ def wrong_options(command, known):
         return next(filter(None, map(known.wrong_call, called)), None)
     if call[0] in ("cmake", "ctest"):
         return wrong_preset(text)
-    if call[0] in ("git", "docker", "apt", "ln", "systemctl", "atoll-hf-worker", "cd", "exec",
-                   "while"):
+    if call[0] in ("git", "docker", "apt", "ln", "systemctl", "loginctl", "atoll-hf-worker", "cd",
+                   "exec", "while", "mkdir", "pip", "openssl"):
         return None
     if call[:2] == ["python3", "-m"] or call[0].endswith("/bin/pip"):
         return None
     if call[0] == "$LAB":
         call[0] = "tests/wan/lab"
+    if call[0] in ("atoll-torch", "atoll-quickstart"):  # that a wheel has
+        call[0] = {"atoll-torch": "scripts/bundle/fetch_torch.py",
+                   "atoll-quickstart": "scripts/bundle/atoll-quickstart"}[call[0]]
+    if call[:2] == ["sh", "install.sh"]:
+        call[:2] = ["scripts/bundle/install.sh"]
     program = call[1] if call[0] == "python3" else call[0]
     if program.startswith("build/"):  # of whichever preset
         program = os.path.join(os.path.dirname(BIN), *program.split("/")[2:])
