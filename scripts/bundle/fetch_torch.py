@@ -9,6 +9,7 @@ the worker runs with it, Python's own `import torch` does not. --all takes every
 """
 
 import importlib.metadata
+import importlib.util
 import os
 import re
 import subprocess
@@ -46,6 +47,10 @@ def main():
         print(__doc__, file=sys.stdout if wanted else sys.stderr)
         return 0 if wanted else 2
     torch = f"torch == {VERSION}.*"
+    if importlib.util.find_spec("pip") is None:
+        print(f"atoll-torch: {sys.executable} has no pip: have {torch} installed by what installed "
+              f"Atoll, such as `uv pip install '{torch}'`", file=sys.stderr)
+        return 1
     if arguments or any(os.path.exists(path) for path in GPU):
         return install(torch)
     print("no NVIDIA GPU here: only what a CPU needs of PyTorch (--all takes all)", flush=True)
