@@ -20,7 +20,7 @@ GPU = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")  # the last:
 
 
 def install(*what):
-    """pip's code. What it says is shown if it fails: of a PyTorch in parts it complains at length."""
+    """Returns pip's code. Its complaints, which a PyTorch in parts earns, show only if it fails."""
     command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-q", *what]
     done = subprocess.run(command, check=False, text=True, stderr=subprocess.PIPE)
     if done.returncode != 0:
