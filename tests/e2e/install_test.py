@@ -149,6 +149,16 @@ class InstallTest(unittest.TestCase):
         self.assertIn(f"needs PyTorch 2.15, but {other} has 2.9:", told.stdout)
         self.assertEqual(len(told.stdout.splitlines()), 1)
 
+    def test_the_wheel_is_of_the_programs_version(self):
+        sys.path.insert(0, BUNDLE)
+        import bundle  # pylint: disable=import-outside-toplevel
+        told = done(os.path.join(os.environ["ATOLL_BIN"], "atoll"), "--version").split()
+        metadata = bundle.metadata("2.15").splitlines()
+        for line in ("Name: atoll", f"Version: {told[1]}", "Provides-Extra: hf",
+                     'Requires-Dist: torch == 2.15.*; extra == "torch"',
+                     'Requires-Dist: grpcio >= 1.48; extra == "python"'):
+            self.assertIn(line, metadata)
+
 
 if __name__ == "__main__":
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
