@@ -13,8 +13,18 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-# Installed programs find a libtorch that is no system's library where the build found it.
-set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+if(ATOLL_BUNDLED)
+  # A wheel or a tarball, which may be unpacked anywhere and brings its libraries. DT_RPATH, unlike
+  # DT_RUNPATH, also holds for what those libraries need. Its bytes depend on no path.
+  set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+  set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib")
+  add_link_options(LINKER:--disable-new-dtags)
+  file(RELATIVE_PATH up ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})  # as ccache may name sources
+  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${up}=)
+else()
+  # Installed programs find a libtorch that is no system's library where the build found it.
+  set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+endif()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 # Where no loop over parameters is, -O3 costs the compiler's time and gains nothing.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")

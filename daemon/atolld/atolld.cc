@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/build_info.h"
 #include "compression/base/last_words.h"
 #include "compression/base/names.h"
 #include "compression/base/terminal.h"
@@ -139,6 +140,7 @@ int Main(int argc, char** argv) {
   RaiseDescriptorLimit();
   UseSystemResolver();
   CommandLine command_line("atolld", "Leads a run, or takes part in one");
+  command_line.DescribeBuild(BuildInfo("atolld"));
   CoordinatorOptions lead;
   std::string file;
   bool fresh = false;

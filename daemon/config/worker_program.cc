@@ -29,7 +29,7 @@ std::string NoWorkerText(absl::string_view kind) {
     return "a model of kind 'external' needs [worker] program in this peer's config";
   }
   return "a model of kind 'huggingface' needs atoll-hf-worker, which is neither in PATH nor beside "
-         "this program: `pip install 'atoll-worker[hf]'` in a virtual environment, and name "
+         "this program: `pip install 'atoll[hf]'` in a virtual environment, and name "
          "FOLDER/bin/atoll-hf-worker as [worker] program";
 }
 

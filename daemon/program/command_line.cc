@@ -224,6 +224,10 @@ CommandLine::CommandLine(const std::string& program, const std::string& summary)
 
 CommandLine::~CommandLine() = default;
 
+void CommandLine::DescribeBuild(const std::string& text) {
+  app_->set_version_flag("--version", text, "Say which it is");
+}
+
 void CommandLine::BeginHeading(const std::string& heading) { heading_ = heading; }
 
 void CommandLine::DescribeGroup(const std::string& name, const std::string& summary) {

@@ -97,6 +97,9 @@ class CommandLine {
   // Describes a group of verbs ("run"). Call it before the group's first verb is added.
   void DescribeGroup(const std::string& name, const std::string& summary);
 
+  // Makes --version print `text` instead of the program's name and version (BuildInfo).
+  void DescribeBuild(const std::string& text);
+
   // Runs the verb and returns the exit code. Without a verb it prints the help.
   int Run(int argc, char** argv);
 

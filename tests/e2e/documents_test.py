@@ -33,10 +33,13 @@ ELSEWHERE = "needs a run on other machines: the ctest e2e_branch asks one on loo
 CTEST = "a ctest of many seconds by itself"
 LOOP = "it builds, or tests what was built, for minutes: scripts/check does both"
 SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of its own"
+SERVICE_OF_A_USER = "needs systemd with a user's manager"
 CLUSTER = "needs a cluster: the ctest e2e_clusters checks what is applied"
 ACCOUNTANT = "needs dp-accounting: the page's table is held to the program by a unit test"
 WHEEL = "fetches PyTorch and builds for minutes"
 HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it with them"
+WHEEL = "needs a wheel and PyTorch: scripts/wheel-check types it in a system of its own"
+RELEASE = "needs a release, and installs into the home folder: scripts/wheel-check does it"
 RANKS = "needs PyTorch and two machines: tests/bench/sharding_check.py has two groups on loopback"
 
 BENCHMARK = "ATOLL_BIN=build/release/bin python3 tests/bench/"
@@ -47,6 +50,10 @@ NOT_TYPED = (
     ("README.md", "scripts/quickstart   ", BUILDS),
     ("README.md", "scripts/check  ", BUILDS),
     ("README.md", "scripts/quickstart --data", BUILDS),
+    ("README.md", "python3 -m venv", WHEEL),
+    ("README.md", "pip install", WHEEL),
+    ("README.md", "atoll-torch", WHEEL),
+    ("README.md", "atoll-quickstart", WHEEL),
     ("README.md", "atoll bench churn", CHURN),
     ("README.md", "scripts/docker-base", "needs root and a Debian mirror"),
     ("README.md", "docker compose up", CONTAINERS),
@@ -110,13 +117,24 @@ NOT_TYPED = (
     (HELP, "atoll experiment report configs/experiments/dirichlet.toml",
      "needs what `experiment run` makes: the ctest e2e_experiment makes one"),
     ("docs/guarantees.md", "ATOLL_CRASH_SCENARIOS=20 build/release/tests/sim_crash_test", CTEST),
-    ("docs/huggingface.md", "sudo apt install", SERVICE),
     ("docs/huggingface.md", "python3 -m venv", HUB),
     ("docs/huggingface.md", "~/atoll-python/bin/pip", HUB),
     ("docs/huggingface.md", "atoll export", HUB),
     ("docs/huggingface.md", "atoll-hf-worker export", HUB),
     ("docs/huggingface.md", "exec torchrun", RANKS),
     ("docs/huggingface.md", "while true", RANKS),
+    ("docs/install.md", "python3 -m venv", WHEEL),
+    ("docs/install.md", "pip install", WHEEL),
+    ("docs/install.md", "atoll-torch", WHEEL),
+    ("docs/install.md", "atoll-quickstart", WHEEL),
+    ("docs/install.md", "sh install.sh", RELEASE),
+    ("docs/install.md", "openssl pkey", RELEASE),
+    ("docs/install.md", "atolld join", TOKEN),
+    ("docs/install.md", "mkdir -p ~/.config/atoll", SERVICE_OF_A_USER),
+    ("docs/install.md", "systemctl --user", SERVICE_OF_A_USER),
+    ("docs/install.md", "loginctl", SERVICE_OF_A_USER),
+    ("docs/install.md", "openssl genpkey", BUILDS),
+    ("docs/install.md", "scripts/release", BUILDS),
     ("docs/kubernetes.md", "docker build", CONTAINERS),
     ("docs/kubernetes.md", "kubectl", CLUSTER),
     ("docs/kubernetes.md", "for peer in peer-0 peer-1", CLUSTER),
@@ -458,13 +476,18 @@ def wrong_options(command, known):
         return next(filter(None, map(known.wrong_call, called)), None)
     if call[0] in ("cmake", "ctest"):
         return wrong_preset(text)
-    if call[0] in ("git", "docker", "apt", "ln", "systemctl", "atoll-hf-worker", "cd", "exec",
-                   "while"):
+    if call[0] in ("git", "docker", "apt", "ln", "systemctl", "loginctl", "atoll-hf-worker", "cd",
+                   "exec", "while", "mkdir", "pip", "openssl"):
         return None
     if call[:2] == ["python3", "-m"] or call[0].endswith("/bin/pip"):
         return None
     if call[0] == "$LAB":
         call[0] = "tests/wan/lab"
+    if call[0] in ("atoll-torch", "atoll-quickstart"):  # that a wheel has
+        call[0] = {"atoll-torch": "scripts/bundle/fetch_torch.py",
+                   "atoll-quickstart": "scripts/bundle/atoll-quickstart"}[call[0]]
+    if call[:2] == ["sh", "install.sh"]:
+        call[:2] = ["scripts/bundle/install.sh"]
     program = call[1] if call[0] == "python3" else call[0]
     if program.startswith("build/"):  # of whichever preset
         program = os.path.join(os.path.dirname(BIN), *program.split("/")[2:])

@@ -107,7 +107,7 @@ class PackagesTest(unittest.TestCase):
                 self.assertEqual(line[1:10], wanted, line)
 
     def test_what_control_says(self):
-        version = run(os.path.join(BUILD, "bin/atoll"), "--version").split()[-1]
+        version = run(os.path.join(BUILD, "bin/atoll"), "--version").split()[1]
         for package, needs in NEEDS.items():
             self.assertRegex(self.field(package, "Version"), "^" + re.escape(version) + "(~|$)")
             self.assertRegex(self.field(package, "Maintainer"), "^.+ <.+@.+>$")
@@ -179,6 +179,24 @@ class PackagesTest(unittest.TestCase):
             told = run("systemd-analyze", "security", "--offline=yes", "--no-pager", unit)
             level = float(re.search(r"Overall exposure level for .*: ([0-9.]+)", told).group(1))
             self.assertLess(level, 2.5, told)
+
+    def test_units_of_a_user(self):
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("no systemd-analyze here")
+        folder = os.path.join(self.top, "user-units")
+        os.makedirs(folder)
+        for unit in glob.glob(os.path.join(SOURCE, "configs/systemd/user/*.service")):
+            with open(unit, encoding="utf-8") as source:
+                text = source.read().replace("@BIN@", os.path.join(self.root, "usr/bin"))
+            name = os.path.basename(unit).replace("@", "@books")  # as install.sh does, and started
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as out:
+                out.write(text)
+        done = subprocess.run(["systemd-analyze", "verify", "--user", "--man=no",
+                               *glob.glob(folder + "/*")],
+                              capture_output=True, text=True, check=False,
+                              env=os.environ | {"XDG_RUNTIME_DIR": self.top})
+        own = [line for line in done.stderr.splitlines() if folder in line or "atoll-" in line]
+        self.assertEqual(own, [])
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ class ServiceTest(unittest.TestCase):
 
     def test_a_daemon_tells_reloads_and_drains(self):
         version = subprocess.run([os.path.join(BIN, "atolld"), "--version"], capture_output=True,
-                                 text=True, check=True).stdout.strip()
+                                 text=True, check=True).stdout.splitlines()[0]
         for service in (self.coordinator, self.peer):
             wait_for("READY=1", lambda: "READY=1\n" in service.all_told())
             self.assertTrue(service.all_told().startswith("READY=1\n"))

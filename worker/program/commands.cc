@@ -25,6 +25,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "atoll/v1/run.pb.h"
+#include "compression/base/build_info.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
 #include "compression/base/words.h"
@@ -344,6 +345,10 @@ absl::StatusOr<double> BytesPerToken(const TrainingData& data) {
 }
 
 }  // namespace
+
+std::string VersionText() {
+  return absl::StrCat(BuildInfo("atoll-worker"), "\nlibtorch ", TorchVersion(), "\n");
+}
 
 std::string HelpText() {
   return R"(atoll-worker: the inner loop of an Atoll peer, and what needs the model itself.

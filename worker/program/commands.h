@@ -11,6 +11,9 @@ namespace atolld {
 // Returns the text that `atoll-worker --help` prints.
 std::string HelpText();
 
+// Returns the text that `atoll-worker --version` prints.
+std::string VersionText();
+
 // Returns true if this error was already reported to the daemon. The daemon logs it, so main() must
 // not print it again.
 bool IsTold(const absl::Status& status);

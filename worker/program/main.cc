@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (!arguments.empty() && arguments[0] == "--version") {
-    std::cout << "atoll-worker " ATOLL_VERSION "\n";
+    std::cout << atolld::VersionText();
     return 0;
   }
   for (const std::string& argument : arguments) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/build_info.h"
 #include "compression/base/exit_code.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
@@ -61,7 +62,7 @@ absl::Status Serve(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments[0] == "--version") {
-    std::cout << "atoll-stub-worker " ATOLL_VERSION "\n";
+    std::cout << atolld::BuildInfo("atoll-stub-worker") << "\n";
     return 0;
   }
   for (const std::string& argument : arguments) {

@@ -1,4 +1,5 @@
 // `atoll`: the program for users.
+#include "compression/base/build_info.h"
 #include "compression/base/last_words.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/signal_events.h"
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
   atolld::TellUncaughtExceptions();
   atolld::UseSystemResolver();
   atolld::CommandLine command_line;
+  command_line.DescribeBuild(atolld::BuildInfo("atoll"));
   atolld::AddAllVerbs(command_line);
   return atolld::FinishOutput(command_line.Run(argc, argv));
 }

@@ -20,7 +20,7 @@ try:
     from safetensors.torch import load_file, save_file
     import transformers
 except ImportError as missing:
-    print(f"skipped: {missing}; `pip install 'atoll-worker[hf]'` brings it")
+    print(f"skipped: {missing}; `pip install 'atoll[hf]'` brings it")
     sys.exit(77)
 try:
     import peft

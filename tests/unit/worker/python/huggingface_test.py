@@ -476,7 +476,7 @@ class CommandTest(Case):
             daemon.expect("hello")
             daemon.send(configure=daemon.configure)
             self.assertIn("torch is not installed for", said := daemon.expect("failed").what)
-            self.assertIn("pip install 'atoll-worker[hf]'", said)
+            self.assertIn("pip install 'atoll[hf]'", said)
             self.assertIn(said, worker.communicate(timeout=60)[1])
             self.assertEqual(1, worker.returncode)
 

@@ -23,7 +23,7 @@ try:
     import torch
     import transformers
 except ImportError as missing:
-    print(f"skipped: {missing}; `pip install 'atoll-worker[hf]'` brings it")
+    print(f"skipped: {missing}; `pip install 'atoll[hf]'` brings it")
     sys.exit(77)
 if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < (2, 6):
     print(f"skipped: PyTorch 2.6 brings fully_shard, and this is {torch.__version__}")

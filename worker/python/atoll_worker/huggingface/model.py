@@ -155,7 +155,7 @@ def base_digest(folder: ModelFolder, precision: str, seed: int, model: Any = Non
 
 
 def _with_adapters(model: Any, folder: ModelFolder, spec: run_pb2.ModelSpec) -> Any:
-    peft = need("peft", "pip install 'atoll-worker[hf]'")
+    peft = need("peft", "pip install 'atoll[hf]'")
     try:
         if folder.is_adapter:
             model = peft.PeftModel.from_pretrained(model, folder.path, is_trainable=True)
@@ -199,7 +199,7 @@ def build(folder: ModelFolder, spec: run_pb2.RunSpec, device: str = "cpu",
     model = _read_base(folder, frozen if adapters else torch.float32, spec.seed, quantised, device)
     model.config.use_cache = False
     if quantised is not None:  # freezes all, and makes norms and embeddings fp32
-        model = need("peft", "pip install 'atoll-worker[hf]'").prepare_model_for_kbit_training(
+        model = need("peft", "pip install 'atoll[hf]'").prepare_model_for_kbit_training(
             model, use_gradient_checkpointing=False)
         _keep_as_quantised(model)
     if adapters:

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from atoll_worker.failure import WorkerFailure
 
-INSTALL = "pip install 'atoll-worker[hf]'"
+INSTALL = "pip install 'atoll[hf]'"
 
 
 def need(name: str, install: str = INSTALL,
