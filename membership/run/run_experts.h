@@ -1,14 +1,16 @@
-// RunExperts: the experts of a run whose peers own some each (ExpertsSpec): who owns which in the
-// present round, and what follows for Trains, plans and the status.
+// RunExperts: the experts of a run whose peers own some each (ExpertsSpec), or the slices of its
+// adapters (ModelSpec.lora_slice): who owns which in the present round, and what follows for
+// Trains, plans and the status.
 //
-// In a run without experts every function does nothing. What a peer owns is fixed when the first
-// Train of a round is sent. An update counts for the experts that it was trained on and that its
-// peer still owns. The state is not stored: after a restart it follows from the newest header.
-// Pure. Used by one thread.
+// In a run without either every function does nothing. What a peer owns is fixed when the first
+// Train of a round is sent. PartOwners says who owns what, and for what an update counts: experts
+// are assigned here, and of slices each peer tells which it trains. The state is not stored: after
+// a restart it follows from the newest header, or peers tell it again. Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/plan.pb.h"
-#include "membership/experts/expert_owners.h"
+#include "membership/experts/part_owners.h"
 #include "membership/history/fragment.h"
 #include "membership/planning/reduction_plan.h"
 #include "membership/run/ledger.h"
@@ -26,6 +28,10 @@ namespace atolld {
 
 class RunExperts {
  public:
+  // Called when a peer's worker is ready.
+  void OnWorker(const std::string& peer, const v1::WorkerReady& worker);
+  // Called when the peer has left the run.
+  void Forget(const std::string& peer);
   // Sets what the peer owns in this round. Version 0 must exist.
   void Tell(const Ledger& ledger, const Round& round, const Roster& roster, const std::string& peer,
             v1::Train* train);
@@ -45,7 +51,8 @@ class RunExperts {
   // Returns false if the run has no experts.
   bool Know(const Ledger& ledger);
 
-  std::optional<ExpertOwners> owners_;
+  std::map<std::string, uint32_t> ranks_;  // WorkerReady.lora_rank of each peer that has told it
+  std::unique_ptr<PartOwners> owners_;     // null until version 0 exists
   Fragments fragments_;
 };
 

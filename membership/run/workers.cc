@@ -23,6 +23,7 @@ absl::Status Workers::OnReady(const std::string& peer, const v1::WorkerReady& wo
   members.info(peer).worker = worker;
   if (ledger.genesis() && !Fits(peer, *ledger.genesis(), out)) return absl::OkStatus();
   members.NoteWorkerTrouble(peer, "");
+  run_.exchanges.OnWorker(peer, worker);
   TrainingState& trainer = run_.training.round().trainer(peer);
   if (!trainer.worker_ready) {
     trainer.worker_ready = true;
