@@ -56,6 +56,7 @@ struct ConfigModel {  // [model]
   std::string initial;      // a file of `atoll import`, used as state 0; if empty, it is drawn
   // The keys of adapters, which are trained beside a frozen base.
   uint32_t lora_rank = 0;
+  uint32_t lora_slice = 0;   // ranks of a slice, which a peer trains or not; 0: they are whole
   double lora_alpha = 0;     // 0 means 2 lora_rank
   std::string lora_targets;  // "q_proj,v_proj"; if empty, the kind's default
   std::string base;          // a file of `atoll import`, on each peer's machine
@@ -162,6 +163,7 @@ struct PeerConfig {
     std::string sharding = "none";  // or "full": the devices hold one model together
     double slower = 1;              // a step lasts this many times as long
     uint64_t memory = 0;            // the most bytes that training may need; 0 means no limit
+    uint32_t lora_rank = 0;         // trains this many first ranks of the adapters; 0 means all
   } worker;
 };
 
