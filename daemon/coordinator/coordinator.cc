@@ -30,7 +30,6 @@
 #include "daemon/env/env.h"
 #include "daemon/env/network.h"
 #include "daemon/replica/state/branch_file.h"
-#include "membership/experts/expert_parts.h"
 #include "membership/history/fragment.h"
 #include "membership/history/header.h"
 #include "membership/history/receipt.h"

@@ -48,7 +48,6 @@ class ExpertOwners final : public PartOwners {
   std::string OwnedBy(absl::string_view peer) const override;
   // The experts that the peer still owns.
   std::string Counted(absl::string_view peer, const std::string& trained) const override;
-  void Forget(const std::string&) override {}
   const Owned& owned() const override { return owned_; }
 
  private:

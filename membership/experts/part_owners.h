@@ -24,8 +24,8 @@ class PartOwners {
 
   // Called when a coordinator begins in the round after this header, which may be nullptr.
   virtual void Load(const v1::EntryHeader* header) = 0;
-  // Called when a peer's worker is ready: it can train the parts of this many first ranks of the
-  // adapters; 0 means all.
+  // Called before Assign for each of its peers, and before a peer is told what it owns: the peer
+  // trains this many first ranks of the adapters; 0 means all.
   virtual void NoteRank(const std::string& peer, uint32_t lora_rank) = 0;
   // Called when a peer offers an update that covers these parts.
   virtual void Adopt(const std::string& peer, const std::string& owned) = 0;
@@ -39,7 +39,6 @@ class PartOwners {
   virtual std::string OwnedBy(absl::string_view peer) const = 0;
   // Returns the parts for which an update counts that the peer has trained on `trained`.
   virtual std::string Counted(absl::string_view peer, const std::string& trained) const = 0;
-  virtual void Forget(const std::string& peer) = 0;  // the peer has left the run
   // What peers own in this round, for the status.
   virtual const Owned& owned() const = 0;
 };

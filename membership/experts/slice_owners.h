@@ -6,8 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -32,15 +30,13 @@ class SliceOwners final : public PartOwners {
   std::string Counted(absl::string_view, const std::string& trained) const override {
     return trained;
   }
-  void Forget(const std::string& peer) override;
   const Owned& owned() const override { return owned_; }
 
  private:
   const uint32_t slices_;
   const uint32_t slice_ranks_;
-  uint64_t version_ = 0;                                // of the last Assign
-  std::map<std::string, uint32_t, std::less<>> ranks_;  // as the peers said them
-  Owned owned_;                                         // of the peers of the last Assign
+  uint64_t version_ = 0;  // of the last Assign
+  Owned owned_;
 };
 
 }  // namespace atolld

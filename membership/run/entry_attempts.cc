@@ -741,7 +741,6 @@ void EntryAttempts::Show(v1::RunStatus* status) const {
 void EntryAttempts::Forget(const std::string& peer) {
   planner_.Forget(peer);
   judge_.Forget(peer);
-  experts_.Forget(peer);
   complaints_.erase(peer);
   still_.erase(peer);
 }

@@ -123,10 +123,6 @@ class EntryAttempts {
   void Show(const std::string& peer, v1::PeerStatus* status) const;
   // Sets the parts of the status that describe the links between regions and the gradient noise.
   void Show(v1::RunStatus* status) const;
-  // Called when a peer's worker is ready.
-  void OnWorker(const std::string& peer, const v1::WorkerReady& worker) {
-    experts_.OnWorker(peer, worker);
-  }
   // Sets the codec in which the peer must send what it trains now, and the experts that it owns.
   void Tell(const Ledger& ledger, const Round& round, const Roster& roster, const std::string& peer,
             v1::Train* train);

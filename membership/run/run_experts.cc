@@ -22,26 +22,19 @@ bool RunExperts::Know(const Ledger& ledger) {
   fragments_ = Fragments(ledger.spec(), ledger.genesis()->manifest());
   owners_ = MakeOwners(ledger.spec(), fragments_.experts()->experts());
   owners_->Load(ledger.header() ? &*ledger.header() : nullptr);
-  for (const auto& [peer, rank] : ranks_) owners_->NoteRank(peer, rank);
   return true;
-}
-
-void RunExperts::OnWorker(const std::string& peer, const v1::WorkerReady& worker) {
-  ranks_[peer] = worker.lora_rank();
-  if (owners_ != nullptr) owners_->NoteRank(peer, worker.lora_rank());
-}
-
-void RunExperts::Forget(const std::string& peer) {
-  ranks_.erase(peer);
-  if (owners_ != nullptr) owners_->Forget(peer);
 }
 
 void RunExperts::Tell(const Ledger& ledger, const Round& round, const Roster& roster,
                       const std::string& peer, v1::Train* train) {
   if (!Know(ledger)) return;
   if (!owners_->Assigned(round.version(), peer)) {
-    owners_->Assign(round.version(), round.There(roster));
+    const std::vector<std::string> there = round.There(roster);
+    for (const std::string& one : there) owners_->NoteRank(one, round.Find(one)->lora_rank);
+    owners_->Assign(round.version(), there);
   }
+  if (const TrainingState* const state = round.Find(peer))
+    owners_->NoteRank(peer, state->lora_rank);
   train->set_owned(owners_->OwnedBy(peer));
   owners_->NoteTold(peer);
 }

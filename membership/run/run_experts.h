@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,10 +27,6 @@ namespace atolld {
 
 class RunExperts {
  public:
-  // Called when a peer's worker is ready.
-  void OnWorker(const std::string& peer, const v1::WorkerReady& worker);
-  // Called when the peer has left the run.
-  void Forget(const std::string& peer);
   // Sets what the peer owns in this round. Version 0 must exist.
   void Tell(const Ledger& ledger, const Round& round, const Roster& roster, const std::string& peer,
             v1::Train* train);
@@ -51,8 +46,7 @@ class RunExperts {
   // Returns false if the run has no experts.
   bool Know(const Ledger& ledger);
 
-  std::map<std::string, uint32_t> ranks_;  // WorkerReady.lora_rank of each peer that has told it
-  std::unique_ptr<PartOwners> owners_;     // null until version 0 exists
+  std::unique_ptr<PartOwners> owners_;  // null until version 0 exists
   Fragments fragments_;
 };
 

@@ -23,8 +23,8 @@ absl::Status Workers::OnReady(const std::string& peer, const v1::WorkerReady& wo
   members.info(peer).worker = worker;
   if (ledger.genesis() && !Fits(peer, *ledger.genesis(), out)) return absl::OkStatus();
   members.NoteWorkerTrouble(peer, "");
-  run_.exchanges.OnWorker(peer, worker);
   TrainingState& trainer = run_.training.round().trainer(peer);
+  trainer.lora_rank = worker.lora_rank();
   if (!trainer.worker_ready) {
     trainer.worker_ready = true;
     out->Say(absl::StrCat("peer ", peer, ": its worker is ready",
