@@ -255,8 +255,8 @@ class ModelTest(unittest.TestCase):
 
     @unittest.skipIf(peft is None, "PEFT is not installed")
     def test_slices_of_adapters_add_up(self):
-        """Broken: a peer would train slices that it leaves to others or keep an optimiser's state
-        of them, or an export of some ranks would not be what those ranks do in the run."""
+        """Broken: a peer would train slices that it leaves to others, or an export of some ranks
+        would not be what those ranks do in the run."""
         spec = self.sliced()
         with self.daemon(spec) as daemon:
             daemon.configure.spec.experts.tensors.append("*.slice#*")
