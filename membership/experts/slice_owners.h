@@ -20,7 +20,8 @@ class SliceOwners final : public PartOwners {
 
   void Load(const v1::EntryHeader*) override {}
   void NoteRank(const std::string& peer, uint32_t lora_rank) override;
-  void Adopt(const std::string&, const std::string&) override {}
+  // A peer that goes on after a restart of the coordinator is told nothing in that round.
+  void Adopt(const std::string& peer, const std::string& owned) override { owned_[peer] = owned; }
   void Assign(uint64_t version, const std::vector<std::string>& peers) override;
   bool Assigned(uint64_t version, absl::string_view peer) const override {
     return version == version_ && owned_.count(peer) > 0;

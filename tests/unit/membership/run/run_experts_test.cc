@@ -247,6 +247,10 @@ TEST(RunExperts, OfSlicesEachPeerTrainsWhatItSays) {
   EXPECT_EQ(f.Told("middle"), "\x01");
   EXPECT_EQ(f.Limited("middle", "\x03"), "\x03") << "it has trained both";
   EXPECT_EQ(f.experts.Elements(f.ledger, 1), 12u) << "there is no shared part";
+  // After a restart of the coordinator a peer offers what it was told before.
+  ExpertsFixture early(ThreeSlices());
+  EXPECT_TRUE(early.Check("small", "\x01").ok());
+  EXPECT_EQ(early.Shown(), "0:small, 1: 2: ");
 }
 
 // Broken: a run without experts would tell its peers of owners, and refuse their updates.
