@@ -111,7 +111,8 @@ class ChatTest(TextCase):
         return with_values(text, {
             "layers": 1, "heads": HEADS, "kv_heads": HEADS, "width": WIDTH, "hidden": HIDDEN,
             "context": CONTEXT, "vocabulary": vocabulary, "tied": "false", "rope_theta": 10000.0,
-            "lora_rank": "16\nlora_slice = 4", "lora_alpha": 32.0, "rounds": 6, "epochs": 5, "steps": 25, "warmup_steps": 0, "every_rounds": 0})
+            "lora_rank": "16\nlora_slice = 4", "lora_alpha": 32.0, "rounds": 6, "epochs": 5,
+            "steps": 25, "warmup_steps": 0, "every_rounds": 0})
 
     def answer(self, asked, *more):
         done = atoll("generate", "--dir", self.at("run"), "--base",
