@@ -87,6 +87,7 @@ WorkerProcess::Settings WorkerSettings(const Config& config, const std::string& 
   settings.sharding = config.worker.sharding;
   settings.slower = config.worker.slower;
   settings.memory = config.worker.memory;
+  settings.lora_rank = config.worker.lora_rank;
   settings.peers = config.run.peers;
   settings.socket = socket;
   settings.value_folder = ValueFolderOf(config.peer);

@@ -212,8 +212,8 @@ absl::Status CheckTrainingFits(const Config& config) {
   if (config.worker.memory == 0) return absl::OkStatus();
   const v1::RunSpec spec = MakeRunSpec(config);
   if (!KnowsTrainingMemory(spec.model(), config.worker.device)) return absl::OkStatus();
-  const TrainingFit fit =
-      FitTraining(spec, CopiesOn(config.worker.device), config.worker.memory, config.run.peers);
+  const TrainingFit fit = FitTraining(spec, CopiesOn(config.worker.device), config.worker.memory,
+                                      {config.run.peers, config.worker.lora_rank});
   if (fit.fits) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       MisfitText(fit, config.worker.memory),

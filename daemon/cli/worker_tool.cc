@@ -313,6 +313,9 @@ absl::StatusOr<Exported> ExportHubFolder(Files& files, const std::string& worker
   std::vector<std::string> more = {"--output", request.output, "--dtype", request.dtype};
   if (!request.tokenizer.empty()) more.insert(more.end(), {"--tokenizer", request.tokenizer});
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
+  if (request.lora_rank != 0) {
+    more.insert(more.end(), {"--lora-rank", absl::StrCat(request.lora_rank)});
+  }
   if (request.force) more.insert(more.end(), {"--force", "true"});
   std::optional<StateOfRun> of;
   ASSIGN_OR_RETURN(const std::string names,

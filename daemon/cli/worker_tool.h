@@ -98,9 +98,10 @@ absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& work
 struct HubExport {
   std::string output;  // the folder to write
   std::string dtype = "fp32";
-  std::string tokenizer;  // the folder of a tokenizer to add; empty for none
-  std::string base;       // for a model of adapters: the name of the base, for PEFT
-  bool force = false;     // true to overwrite an existing model
+  std::string tokenizer;   // the folder of a tokenizer to add; empty for none
+  std::string base;        // for a model of adapters: the name of the base, for PEFT
+  uint64_t lora_rank = 0;  // for adapters with slices: the first ranks; 0 means all
+  bool force = false;      // true to overwrite an existing model
 };
 
 struct Exported {

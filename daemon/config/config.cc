@@ -468,7 +468,7 @@ absl::Status CheckSizes(const Config& c, const ConfigPlaces& places) {
   terms.parameters = TrainedParameters(MakeModelSpec(c.model));
   terms.chunk_elements = c.exchange.chunk_elements;
   terms.peers = c.run.peers;
-  if (c.experts.owners > 0) {
+  if (DividesModel(c)) {
     const ExpertSizes sizes = ExpertSizesOf(MakeModelSpec(c.model), MakeExpertsSpec(c));
     terms.experts = sizes.experts.size();
     if (sizes.known()) terms.exchanged = sizes.Padded(terms.chunk_elements);
@@ -490,6 +490,7 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   // Before the quorum and what else a mode needs are looked at for themselves.
   RETURN_IF_ERROR(Checked(places, FaultOfMode(config)));
   RETURN_IF_ERROR(Checked(places, FaultOfExperts(config)));
+  RETURN_IF_ERROR(Checked(places, FaultOfSlices(config, use)));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckDevices(config, use, places));

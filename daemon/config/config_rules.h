@@ -48,12 +48,21 @@ ConfigFault FaultOfMode(const Config& config);
 // model is known to have none, or if its names are not known.
 std::vector<std::string> DefaultExpertTensors(const ConfigModel& model);
 
+// Returns true if peers own experts, or train slices of adapters: [experts] owners or [model]
+// lora_slice is above 0.
+bool DividesModel(const RunConfig& config);
+
 // Returns [experts] as the run's record has it: with the patterns also where the config leaves them
-// to the model's family. Owners must be above 0.
+// to the model's family, and with those of slices. DividesModel must be true.
 v1::ExpertsSpec MakeExpertsSpec(const RunConfig& config);
 
 // Checks [experts] and the other keys of a run that owners of experts exclude.
 ConfigFault FaultOfExperts(const Config& config);
+
+// Checks [model] lora_slice with the keys of a run that slices of adapters exclude, and [worker]
+// lora_rank with the run's keys. If `use` is kPeer or kAny, the latter is not checked where the
+// config does not hold these.
+ConfigFault FaultOfSlices(const Config& config, ConfigUse use);
 
 // Returns a line about [experts] owners if there are fewer peers than that; otherwise empty.
 std::string WarningOfOwners(const Config& config);

@@ -35,6 +35,7 @@ uint32_t UsualHidden(const ConfigModel& model) {
 
 void AddAdapters(const ConfigModel& model, v1::ModelSpec& spec) {
   spec.set_lora_rank(model.lora_rank);
+  spec.set_lora_slice(model.lora_slice);
   spec.set_lora_alpha(model.lora_alpha != 0 ? model.lora_alpha : 2.0 * model.lora_rank);
   // PEFT knows what is usual for each of Hugging Face's.
   const std::string usual = model.kind == kHuggingFaceKind ? ""

@@ -55,13 +55,13 @@ struct ConfigModel {  // [model]
   DecoderShape decoder;     // only for "llama"
   std::string initial;      // a file of `atoll import`, used as state 0; if empty, it is drawn
   // The keys of adapters, which are trained beside a frozen base.
-  uint32_t lora_rank = 0;
-  double lora_alpha = 0;     // 0 means 2 lora_rank
-  std::string lora_targets;  // "q_proj,v_proj"; if empty, the kind's default
-  std::string base;          // a file of `atoll import`, on each peer's machine
-  std::string base_digest;   // SHA-256 of `base` in hex, as `atoll import` prints it
-  uint32_t base_bits = 0;    // only for "huggingface": 4 quantises the base; 0 does not
-  std::string local;         // "lm_head.*": tensors that are not exchanged
+  uint32_t lora_rank = 0, lora_slice = 0;  // slices of so many ranks; 0: adapters are whole
+  double lora_alpha = 0;                   // 0 means 2 lora_rank
+  std::string lora_targets;                // "q_proj,v_proj"; if empty, the kind's default
+  std::string base;                        // a file of `atoll import`, on each peer's machine
+  std::string base_digest;                 // SHA-256 of `base` in hex, as `atoll import` prints it
+  uint32_t base_bits = 0;  // only for "huggingface": 4 quantises the base; 0 does not
+  std::string local;       // "lm_head.*": tensors that are not exchanged
 };
 
 struct InnerConfig {  // [inner]
@@ -74,8 +74,7 @@ struct InnerConfig {  // [inner]
   double min_learning_rate = 1e-4;
   uint64_t warmup_steps = 100;
   uint64_t decay_steps = 0;  // the step at which the schedule ends; 0 means rounds x steps
-  double beta1 = 0.9;
-  double beta2 = 0.99;
+  double beta1 = 0.9, beta2 = 0.99;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
   absl::Duration step_time = absl::ZeroDuration();  // only for a stub: the duration of a step
@@ -162,6 +161,7 @@ struct PeerConfig {
     std::string sharding = "none";  // or "full": the devices hold one model together
     double slower = 1;              // a step lasts this many times as long
     uint64_t memory = 0;            // the most bytes that training may need; 0 means no limit
+    uint32_t lora_rank = 0;         // the first ranks of the adapters, which it trains; 0: all
   } worker;
 };
 

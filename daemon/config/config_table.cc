@@ -109,6 +109,11 @@ Fields ModelStartFields(Config& c) {
        "rank of LoRA adapters, which are trained in place of the model; 0: no adapters",
        "Set it, 8 for example, to fine-tune a large model: the peers then train and exchange "
        "the adapters alone."},
+      {"lora_slice", WholeNumber{&c.model.lora_slice, 0, 32768}, kYes,
+       "ranks of a slice of the adapters, each of which a peer trains or leaves to others; 0: the "
+       "adapters are whole",
+       "Set it, to 4 with lora_rank = 16 for example, where some machines are too small for all "
+       "ranks; [worker] lora_rank says how many a machine trains. See models.md."},
       {"lora_alpha", RealNumber{&c.model.lora_alpha, 0, 1e6}, kYes,
        "scale of the adapters, whose output is multiplied by lora_alpha / lora_rank; 0: twice "
        "lora_rank",
@@ -413,6 +418,9 @@ Fields WorkerFields(Config& c) {
        "parts (`[inner] accumulation`), and if that is not enough with checkpointing, on this "
        "machine alone; `atoll check` says which. If nothing fits, the worker does not start. See "
        "sizing.md."},
+      {"lora_rank", WholeNumber{&c.worker.lora_rank, 0, 65536}, kNo,
+       "ranks of the run's adapters that this machine trains, the first ones; 0: all",
+       "Lower it on a small machine, to a multiple of the run's [model] lora_slice."},
   };
 }
 

@@ -65,6 +65,12 @@ uint64_t ExpertSizes::Padded(uint64_t chunk_elements) const {
 
 ExpertSizes ExpertSizesOf(const v1::ModelSpec& model, const v1::ExpertsSpec& experts) {
   ExpertSizes sizes;
+  if (model.lora_slice() > 0) {
+    if (model.heads() == 0) return sizes;
+    const uint64_t slices = model.lora_rank() / model.lora_slice();
+    sizes.experts.assign(slices, TrainedParameters(model) / slices);
+    return sizes;
+  }
   if (model.kind() != "llama" || model.heads() == 0 || experts.tensors().empty() ||
       FindDecoderFamily(DecoderShapeOf(model).family) == nullptr) {
     return sizes;

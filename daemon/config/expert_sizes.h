@@ -26,8 +26,9 @@ struct ExpertSizes {
 };
 
 // Returns the sizes for a valid model of kind "llama" whose trained tensors have at least two
-// experts by these patterns. Otherwise known() is false: no peer owns an expert, or the sizes
-// follow from a file.
+// experts by these patterns, or for one of Atoll's kinds whose adapters have slices, which are
+// experts in this sense. Otherwise known() is false: no peer owns an expert, or the sizes follow
+// from a file.
 ExpertSizes ExpertSizesOf(const v1::ModelSpec& model, const v1::ExpertsSpec& experts);
 
 // Returns the greatest share of the experts' values that a peer owns if there are this many peers,

@@ -36,7 +36,7 @@ PlanKind PlanOf(const RunConfig& config) {
   // As a coordinator: a relay's mean of several updates could not be judged, and would have other
   // contributors for each expert.
   if (config.exchange.plan == "flat" || config.exchange.aggregation != "mean" ||
-      config.experts.owners > 0) {
+      DividesModel(config)) {
     return PlanKind::kFlat;
   }
   return config.exchange.plan == "regions" ? PlanKind::kRegions : PlanKind::kAuto;
@@ -75,7 +75,7 @@ ModeQuestion QuestionOf(const Config& config) {
 
 ConfigFault AutoModeFault(const Config& config, ConfigUse use) {
   const bool makes_run = use == ConfigUse::kLocal || use == ConfigUse::kCoordinator;
-  if (config.mode.kind != "auto" || !makes_run || config.experts.owners > 0) return {};
+  if (config.mode.kind != "auto" || !makes_run || DividesModel(config)) return {};
   const auto needs = [](const char* key, const std::string& what, const char* option) {
     return ConfigFault{{{"mode", key}, {"mode", "kind"}},
                        absl::StrCat("[mode] kind 'auto' needs ", what,
@@ -105,9 +105,10 @@ ConfigFault AutoModeFault(const Config& config, ConfigUse use) {
 }
 
 absl::StatusOr<std::string> ResolveMode(Config* config) {
-  if (config->experts.owners > 0) {
+  if (DividesModel(*config)) {
     config->mode = ModeConfig();
-    return "sync is the one mode in which experts have owners";
+    return config->experts.owners > 0 ? "sync is the one mode in which experts have owners"
+                                      : "sync is the one mode in which adapters have slices";
   }
   const double share = config->mode.utilisation;
   const ModeQuestion question = QuestionOf(*config);

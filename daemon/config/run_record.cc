@@ -230,7 +230,7 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
   for (const std::string& pattern : SplitNames(config.model.local)) {
     spec.mutable_model()->add_local(pattern);
   }
-  if (config.experts.owners > 0) *spec.mutable_experts() = MakeExpertsSpec(config);
+  if (DividesModel(config)) *spec.mutable_experts() = MakeExpertsSpec(config);
   SetData(config, spec.mutable_data());
   SetSchedule(config, spec.mutable_inner());
   SetCodecs(config, spec.mutable_exchange());

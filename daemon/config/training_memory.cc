@@ -212,19 +212,23 @@ std::vector<MatrixSize> MatricesOf(const v1::ModelSpec& model) {
 uint64_t BaseParameters(const v1::ModelSpec& model) {
   v1::ModelSpec base = model;
   base.set_lora_rank(0);
+  base.set_lora_slice(0);
   return TrainedParameters(base);
 }
 
 // Returns how many values a worker trains.
-double TrainedValues(const v1::RunSpec& spec, uint32_t peers) {
+double TrainedValues(const v1::RunSpec& spec, const OwnPart& own) {
   const auto all = static_cast<double>(TrainedParameters(spec.model()));
+  if (spec.model().lora_slice() > 0) {
+    return own.lora_rank == 0 ? all : all * own.lora_rank / spec.model().lora_rank();
+  }
   const ExpertSizes sizes = ExpertSizesOf(spec.model(), spec.experts());
   if (!sizes.known()) return all;
-  const double share = OwnedShare(sizes.experts.size(), spec.experts().owners(), peers);
+  const double share = OwnedShare(sizes.experts.size(), spec.experts().owners(), own.peers);
   return all - (1 - share) * static_cast<double>(sizes.OfExperts());
 }
 
-double StateBytes(const v1::RunSpec& spec, uint32_t copies, uint32_t peers) {
+double StateBytes(const v1::RunSpec& spec, uint32_t copies, const OwnPart& own) {
   const v1::InnerSpec& inner = spec.inner();
   double trained = copies;                        // gradients
   trained += inner.optimizer() == "sgd" ? 0 : 2;  // moments
@@ -234,7 +238,7 @@ double StateBytes(const v1::RunSpec& spec, uint32_t copies, uint32_t peers) {
   if (inner.control_variates()) vectors += 5;
   if (spec.mode().kind() == "eager") vectors += 1;
   double bytes = kFp32 * (vectors * static_cast<double>(TrainedParameters(spec.model())) +
-                          trained * TrainedValues(spec, peers));
+                          trained * TrainedValues(spec, own));
   if (spec.model().lora_rank() != 0) {
     bytes += kFp32 * static_cast<double>(BaseParameters(spec.model()));
   }
@@ -322,10 +326,10 @@ uint32_t CopiesOn(absl::string_view device) {
   return static_cast<uint32_t>(1 + absl::c_count(device, ','));
 }
 
-TrainingMemory TrainingMemoryOf(const v1::RunSpec& spec, uint32_t copies, uint32_t peers) {
+TrainingMemory TrainingMemoryOf(const v1::RunSpec& spec, uint32_t copies, const OwnPart& own) {
   TrainingMemory memory;
   memory.base_bytes = kBaseBytes;
-  memory.state_bytes = StateBytes(spec, copies, peers);
+  memory.state_bytes = StateBytes(spec, copies, own);
   const auto tokens =
       static_cast<double>(SequencesAtOnce(spec.inner(), copies) * spec.model().context());
   memory.step_bytes = StepBytes(spec, copies, tokens);
@@ -338,7 +342,7 @@ bool TrainingFit::changed(const v1::InnerSpec& inner) const {
 }
 
 TrainingFit FitTraining(const v1::RunSpec& spec, uint32_t copies, uint64_t limit_bytes,
-                        uint32_t peers) {
+                        const OwnPart& own) {
   const v1::InnerSpec& inner = spec.inner();
   const uint32_t least = std::max(inner.accumulation(), 1u);
   const bool divisible = spec.model().decoder().router_loss() == 0;
@@ -346,14 +350,14 @@ TrainingFit FitTraining(const v1::RunSpec& spec, uint32_t copies, uint64_t limit
   const bool may_checkpoint = !inner.checkpointing() && spec.model().lora_rank() == 0;
   v1::RunSpec tried = spec;
   TrainingFit fit;
-  fit.recorded = TrainingMemoryOf(spec, copies, peers);
+  fit.recorded = TrainingMemoryOf(spec, copies, own);
   for (int round = 0; round < (may_checkpoint ? 2 : 1); ++round) {
     fit.checkpointing = inner.checkpointing() || round == 1;
     tried.mutable_inner()->set_checkpointing(fit.checkpointing);
     for (uint64_t parts = least;; parts = std::min<uint64_t>(2 * parts, most)) {
       fit.accumulation = static_cast<uint32_t>(parts);
       tried.mutable_inner()->set_accumulation(fit.accumulation);
-      fit.needed = TrainingMemoryOf(tried, copies, peers);
+      fit.needed = TrainingMemoryOf(tried, copies, own);
       fit.fits = limit_bytes == 0 || fit.needed.bytes() <= static_cast<double>(limit_bytes);
       if (fit.fits) return fit;
       if (parts >= most) break;

@@ -55,10 +55,18 @@ bool KnowsTrainingMemory(const v1::ModelSpec& model, absl::string_view device);
 // Returns the number of devices that [worker] device names, each with a copy of the model.
 uint32_t CopiesOn(absl::string_view device);
 
-// Computes the memory of a worker with `copies` copies of the model, which share each batch. If
-// peers own experts, `peers` of them divide these; with 1, which is right where their number is not
-// known, a worker trains all. The spec must be valid, and KnowsTrainingMemory true.
-TrainingMemory TrainingMemoryOf(const v1::RunSpec& spec, uint32_t copies, uint32_t peers = 1);
+// What a worker trains of a model that peers divide.
+struct OwnPart {
+  // If peers own experts, this many divide them; with 1, which is right where their number is not
+  // known, a worker trains all.
+  uint32_t peers = 1;
+  // If adapters have slices, the first ranks that it trains ([worker] lora_rank); 0 means all.
+  uint32_t lora_rank = 0;
+};
+
+// Computes the memory of a worker with `copies` copies of the model, which share each batch. The
+// spec must be valid, and KnowsTrainingMemory true.
+TrainingMemory TrainingMemoryOf(const v1::RunSpec& spec, uint32_t copies, const OwnPart& own = {});
 
 // How a worker computes its steps within a limit.
 struct TrainingFit {
@@ -73,7 +81,7 @@ struct TrainingFit {
 };
 
 // Returns the smallest change of inner.accumulation and inner.checkpointing with which the training
-// needs at most `limit_bytes`; 0 means no limit. `peers` is that of TrainingMemoryOf. Accumulation
+// needs at most `limit_bytes`; 0 means no limit. `own` is that of TrainingMemoryOf. Accumulation
 // is doubled first, up to the sequences that a copy has, because it costs least; then blocks are
 // checkpointed, with as little accumulation as then suffices.
 //
@@ -82,7 +90,7 @@ struct TrainingFit {
 // once, so a run with model.decoder.router_loss keeps its accumulation. Adapters keep their
 // activations, so they are never checkpointed.
 TrainingFit FitTraining(const v1::RunSpec& spec, uint32_t copies, uint64_t limit_bytes,
-                        uint32_t peers = 1);
+                        const OwnPart& own = {});
 
 // Returns "accumulation = 4 and checkpointing = true", naming only what differs from the record.
 std::string ChangeText(const TrainingFit& fit, const v1::InnerSpec& inner);

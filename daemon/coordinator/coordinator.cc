@@ -225,7 +225,7 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
                                                     : PlanKind::kAuto;
   const bool mean = aggregation.settings().rule == "mean";
   // A relay's mean could not be judged, and would have other contributors for each expert.
-  if (!mean || spec.experts().owners() > 0) settings.plan = PlanKind::kFlat;
+  if (!mean || HasExperts(spec)) settings.plan = PlanKind::kFlat;
   settings.judge.clip = absl::bit_cast<float>(spec.exchange().clip_bits());
   settings.judge.from_centre = aggregation.has_centre();
   settings.judge.remembers = FragmentsOf(spec) == 1;

@@ -78,7 +78,9 @@ Json SpecJson(const v1::RunSpec& spec) {
             {"heads", model.heads()},
             {"width", model.width()},
             {"context", model.context()},
-            {"vocabulary", model.vocabulary()}}},
+            {"vocabulary", model.vocabulary()},
+            {"lora_rank", model.lora_rank()},
+            {"lora_slice", model.lora_slice()}}},
           {"inner",
            {{"optimizer", spec.inner().optimizer()},
             {"steps", spec.inner().steps()},
@@ -235,12 +237,32 @@ Json DoubtsJson(const v1::RunStatus& status) {
 // One object for each expert; an empty list if the run has no owners.
 Json OwnersJson(const v1::RunStatus& status) {
   Json experts = Json::array();
+  if (HasSlices(status.spec())) return experts;
   for (const v1::ExpertStatus& expert : status.experts()) {
     Json owners = Json::array();
     for (const std::string& owner : expert.owners()) owners.push_back(owner);
     experts.push_back({{"number", expert.number()}, {"owners", std::move(owners)}});
   }
   return experts;
+}
+
+// Returns how many slices of adapters each peer trains, by its name.
+std::map<std::string, uint32_t> SlicesByPeer(const v1::RunStatus& status) {
+  std::map<std::string, uint32_t> slices;
+  for (const v1::ExpertStatus& slice : status.experts()) {
+    for (const std::string& peer : slice.owners()) ++slices[peer];
+  }
+  return slices;
+}
+
+// The ranks that each peer trains, from the first on; null if adapters have no slices.
+Json RanksJson(const v1::RunStatus& status) {
+  if (!HasSlices(status.spec())) return nullptr;
+  Json ranks = Json::object();
+  for (const auto& [peer, slices] : SlicesByPeer(status)) {
+    ranks[peer] = slices * status.spec().model().lora_slice();
+  }
+  return ranks;
 }
 
 Json RoundJson(const v1::RoundRecord& round) {
@@ -264,7 +286,8 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"peers", PeersJson(status)},
                {"links", LinksJson(status)},
                {"doubts", DoubtsJson(status)},
-               {"experts", OwnersJson(status)}};
+               {"experts", OwnersJson(status)},
+               {"lora_ranks", RanksJson(status)}};
   RunFigures().Put(status, &json);
   json["parent"] = status.spec().has_parent() ? LineageJson(status.spec().parent()) : Json(nullptr);
   json["rounds"] = Json::array();
@@ -455,6 +478,22 @@ std::vector<std::string> OwnersText(const v1::RunStatus& status) {
   return lines;
 }
 
+// Says which ranks of the adapters each peer trains, and which nobody trains.
+std::vector<std::string> RanksText(const v1::RunStatus& status) {
+  const v1::ModelSpec& model = status.spec().model();
+  std::vector<std::string> lines;
+  uint32_t most = 0;
+  for (const auto& [peer, slices] : SlicesByPeer(status)) {
+    lines.push_back(absl::StrCat(peer, " trains ranks 1-", slices * model.lora_slice()));
+    most = std::max(most, slices * model.lora_slice());
+  }
+  if (most > 0 && most < model.lora_rank()) {
+    lines.push_back(absl::StrCat("nobody trains ranks ", most + 1, "-", model.lora_rank(),
+                                 ": they do not move until somebody does"));
+  }
+  return lines;
+}
+
 std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {
       {"run", status.spec().run_id()},
@@ -502,9 +541,10 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   rows.push_back({"gradient noise scale", NoiseText(status.noise())});
   const std::string privacy = PrivacyText(status.spec().privacy(), SpentEpsilon(status));
   if (!privacy.empty()) rows.push_back({"privacy", privacy});
-  const std::vector<std::string> owners = OwnersText(status);
+  const bool slices = HasSlices(status.spec());
+  const std::vector<std::string> owners = slices ? RanksText(status) : OwnersText(status);
   for (const std::string& line : owners) {
-    rows.push_back({&line == &owners.front() ? "experts" : "", line});
+    rows.push_back({&line != &owners.front() ? "" : slices ? "adapters" : "experts", line});
   }
   for (const v1::ReachDoubt& doubt : status.doubts()) {
     rows.push_back({&doubt == &*status.doubts().begin() ? "no way" : "", DoubtText(doubt)});

@@ -47,6 +47,10 @@ std::string NoiseText(const v1::NoiseStatus& noise);
 // another peer". Returns no lines if the run has no owners.
 std::vector<std::string> OwnersText(const v1::RunStatus& status);
 
+// Returns a line for each peer with the ranks of the adapters that it trains, and one with those
+// that nobody trains. For a run whose adapters have slices.
+std::vector<std::string> RanksText(const v1::RunStatus& status);
+
 // PrivacyText describes the differential privacy that is spent: "epsilon 1.234 at delta 1e-05, of
 // 3". It returns an empty text if the run has none. SpentEpsilon returns the epsilon in the newest
 // round of a status: 0 before the first round, and nullopt if it is not known.

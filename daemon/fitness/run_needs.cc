@@ -278,7 +278,7 @@ std::optional<TrainingFit> FitInto(const v1::RunSpec& spec, const TrainingRoom& 
     const double left = static_cast<double>(room.memory.free_bytes) - daemon;
     limit = left < 1 ? 1 : static_cast<uint64_t>(left);
   }
-  return FitTraining(spec, CopiesOn(room.device), limit, room.peers);
+  return FitTraining(spec, CopiesOn(room.device), limit, {room.peers, room.lora_rank});
 }
 
 Finding TrainingFinding(const v1::RunSpec& spec, const TrainingRoom& room, const TrainingFit& fit) {

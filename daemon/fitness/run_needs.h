@@ -55,6 +55,7 @@ struct TrainingRoom {
   uint64_t limit_bytes = 0;      // [worker] memory; 0 means no limit of its own
   bool daemon_in_memory = true;  // false with [peer] values_in = "disk"
   uint32_t peers = 1;            // the trainers of the run, which divide its owned experts
+  uint32_t lora_rank = 0;        // [worker] lora_rank
   MemoryLimit memory;            // what this process may have
 };
 

@@ -21,6 +21,7 @@ v1::WorkerReady ReadyOf(const v1::RunSpec& spec, const v1::WorkerConfigured& wor
   ready.set_device(worker.device());
   ready.set_parties(worker.parties());
   ready.set_own_validation_tokens(worker.own_validation_tokens());
+  ready.set_lora_rank(worker.lora_rank());
   return ready;
 }
 

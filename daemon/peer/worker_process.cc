@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "compression/base/lora_slices.h"
 #include "compression/base/names.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
@@ -81,7 +82,8 @@ absl::StatusOr<TrainingFit> FitMemory(const WorkerProcess::Settings& settings, v
         absl::StrCat("[worker] memory must be 0 with a model of kind '", spec->model().kind(),
                      "' on ", settings.device));
   }
-  fit = FitTraining(*spec, CopiesOn(settings.device), settings.memory, settings.peers);
+  fit = FitTraining(*spec, CopiesOn(settings.device), settings.memory,
+                    {settings.peers, settings.lora_rank});
   if (!fit.fits) {
     return absl::FailedPreconditionError(
         absl::StrCat(MisfitText(fit, settings.memory), " by [worker] memory"));
@@ -150,6 +152,10 @@ void WorkerProcess::Launch() {
   if (ready.ok() && settings_.sharding != "none" && !CanBeSharded(kind)) {
     ready = absl::FailedPreconditionError(
         absl::StrCat("[worker] sharding must be 'none' with a model of kind '", kind, "'"));
+  }
+  if (ready.ok()) {
+    ready = CheckFirstRanks(settings_.lora_rank, spec_.model().lora_rank(),
+                            spec_.model().lora_slice(), "[worker] lora_rank");
   }
   v1::RunSpec fitted = spec_;
   const absl::StatusOr<TrainingFit> fit = FitMemory(settings_, &fitted);
@@ -244,6 +250,7 @@ void WorkerProcess::OnFrame(const Frame& frame) {
       return OnHello(message.hello());
     case v1::WorkerMessage::kConfigured:
       configured_ = true;
+      message.mutable_configured()->set_lora_rank(settings_.lora_rank);
       return events_.on_configured(message.configured());
     case v1::WorkerMessage::kFailed:
       failure_ = OneLine(message.failed().what(), kLongestReason);

@@ -44,7 +44,8 @@ class WorkerProcess : public Worker {
     std::string sharding = "none";  // What each of several devices holds: [worker] sharding.
     double slower = 1;              // The factor by which the worker's steps are slowed down.
     uint64_t memory = 0;            // The most bytes that training may need; 0 means no limit.
-    uint32_t peers = 1;  // The peers that share owned experts; 1 if their number is not known.
+    uint32_t lora_rank = 0;  // The first ranks of the adapters that are trained; 0 means all.
+    uint32_t peers = 1;      // The peers that share owned experts; 1 if their number is not known.
     // The folder for the parameters that the worker shares; empty if they lie in memory.
     std::string value_folder;
     std::string system_root;  // A prefix of the paths /proc and /sys, for tests.

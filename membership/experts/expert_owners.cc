@@ -5,6 +5,7 @@
 
 #include "compression/base/bitmap.h"
 #include "compression/base/check.h"
+#include "compression/base/planted_bug.h"
 #include "membership/experts/expert_parts.h"
 
 namespace atolld {
@@ -129,7 +130,7 @@ void ExpertOwners::Trade(uint32_t expert, const std::vector<std::string>& peers)
 void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peers) {
   if (peers.empty()) return;
   std::vector<std::string> fresh;
-  std::map<std::string, std::string, std::less<>> kept;
+  Owned kept;
   for (const std::string& peer : peers) {
     const auto known = owned_.find(peer);
     if (known == owned_.end()) fresh.push_back(peer);
@@ -162,6 +163,15 @@ void ExpertOwners::Assign(uint64_t version, const std::vector<std::string>& peer
 std::string ExpertOwners::OwnedBy(absl::string_view peer) const {
   const auto known = owned_.find(peer);
   return known == owned_.end() ? OwnsNothing(experts_) : known->second;
+}
+
+std::string ExpertOwners::Counted(absl::string_view peer, const std::string& trained) const {
+  const std::string now = OwnedBy(peer);
+  std::string counted = trained;
+  for (uint32_t i = 0; i < experts_; ++i) {
+    if (!BitAt(now, i) && !Planted(PlantedBug::kStaleOwnerTaken)) ClearBit(&counted, i);
+  }
+  return counted;
 }
 
 }  // namespace atolld

@@ -16,38 +16,39 @@
 #include "absl/strings/string_view.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/experts/expert_parts.h"
+#include "membership/experts/part_owners.h"
 
 namespace atolld {
 
-class ExpertOwners {
+class ExpertOwners final : public PartOwners {
  public:
   // A run with `experts` experts, each of which `owners` peers own if there are so many.
   ExpertOwners(uint32_t experts, uint32_t owners, uint64_t seed)
       : experts_(experts), owners_(owners), seed_(seed) {}
 
-  // Called when a coordinator begins in the round after this header, which may be nullptr. A peer
-  // that contributed to it owns what it owned, until the next round begins.
-  void Load(const v1::EntryHeader* header);
+  // A peer that contributed to the header owns what it owned, until the next round begins.
+  void Load(const v1::EntryHeader* header) override;
 
-  // Called when a peer offers an update that covers these experts. In the round in which this
-  // coordinator has begun, a former one may have told the peer what it owns, and so it stays:
-  // peers that were loaded and are not back yet give way.
-  void Adopt(const std::string& peer, const std::string& owned);
+  void NoteRank(const std::string&, uint32_t) override {}
+
+  // In the round in which this coordinator has begun, a former one may have told the peer what it
+  // owns, and so it stays: peers that were loaded and are not back yet give way.
+  void Adopt(const std::string& peer, const std::string& owned) override;
 
   // Assigns the experts of round `version` among these peers, once in each round: later calls for
   // the same round change nothing but give peers that are new in it what lacks an owner. A peer
   // that goes away in a round stays an owner until its end, since it may come back with its update.
-  void Assign(uint64_t version, const std::vector<std::string>& peers);
+  void Assign(uint64_t version, const std::vector<std::string>& peers) override;
 
-  // Returns true if Assign has nothing to do for this peer in this round.
-  bool Assigned(uint64_t version, absl::string_view peer) const {
+  bool Assigned(uint64_t version, absl::string_view peer) const override {
     return version == version_ && owned_.count(peer) > 0;
   }
-  // Called when the peer is told what it owns, which then stays until the next round begins.
-  void NoteTold(const std::string& peer) { told_.insert(peer); }
-  // Returns a bitmap of what the peer owns; no bit is set if nothing was assigned to it.
-  std::string OwnedBy(absl::string_view peer) const;
-  const std::map<std::string, std::string, std::less<>>& owned() const { return owned_; }
+  // What the peer is told stays until the next round begins.
+  void NoteTold(const std::string& peer) override { told_.insert(peer); }
+  std::string OwnedBy(absl::string_view peer) const override;
+  // The experts that the peer still owns.
+  std::string Counted(absl::string_view peer, const std::string& trained) const override;
+  const Owned& owned() const override { return owned_; }
 
  private:
   uint64_t Rank(uint32_t expert, absl::string_view peer) const;
@@ -63,7 +64,7 @@ class ExpertOwners {
   uint64_t loaded_ = 0;   // the round of Load
   std::set<std::string, std::less<>> told_;  // by this coordinator in this round
   std::set<std::string, std::less<>> back_;  // the peers that were adopted in the round of Load
-  std::map<std::string, std::string, std::less<>> owned_;  // for each peer a bitmap
+  Owned owned_;
 };
 
 }  // namespace atolld

@@ -53,7 +53,9 @@ bool Matches(absl::string_view pattern, absl::string_view text) {
 
 }  // namespace
 
-bool HasExperts(const v1::RunSpec& spec) { return spec.experts().owners() > 0; }
+bool HasExperts(const v1::RunSpec& spec) { return spec.experts().owners() > 0 || HasSlices(spec); }
+
+bool HasSlices(const v1::RunSpec& spec) { return spec.model().lora_slice() > 0; }
 
 absl::Status CheckExpertPattern(absl::string_view pattern) {
   if (pattern.size() > kLongestExpertPattern) {
@@ -123,7 +125,7 @@ absl::StatusOr<ExpertParts> DivideIntoExperts(const v1::ExpertsSpec& spec,
                                                    " experts; 2 to ", kMostExperts,
                                                    " can be owned"));
   }
-  if (shared.empty()) {
+  if (shared.empty() && spec.owners() > 0) {
     return absl::InvalidArgumentError("[experts] tensors: every tensor is an expert's");
   }
   ExpertParts divided;
@@ -142,9 +144,11 @@ bool ValidOwned(absl::string_view owned, uint32_t experts) {
 
 std::string OwnsNothing(uint32_t experts) { return std::string(BitmapBytes(experts), '\0'); }
 
-std::string OwnsAll(uint32_t experts) {
+std::string OwnsAll(uint32_t experts) { return OwnsFirst(experts, experts); }
+
+std::string OwnsFirst(uint32_t first, uint32_t experts) {
   std::string owned = OwnsNothing(experts);
-  for (uint32_t i = 0; i < experts; ++i) SetBit(&owned, i);
+  for (uint32_t i = 0; i < std::min(first, experts); ++i) SetBit(&owned, i);
   return owned;
 }
 

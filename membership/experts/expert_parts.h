@@ -1,5 +1,6 @@
 // The parts of a run's flat vector when peers own experts (ExpertsSpec): part 0 has the tensors
-// that all peers train, and each other part has the tensors of one expert, in all layers.
+// that all peers train, and each other part has the tensors of one expert, in all layers. The
+// slices of adapters are experts in this sense too (ModelSpec.lora_slice); part 0 is then empty.
 //
 // Peers that own few experts need memory, time and bytes for these and for the shared part alone
 // (Learning@home, arXiv:2002.04013; SPES, arXiv:2602.11543). The entry's vector then has the parts
@@ -40,13 +41,17 @@ struct ExpertParts {
   // The numbers of the experts, ascending. Bit i of an `owned` bitmap and part 1 + i stand for
   // numbers[i].
   std::vector<uint32_t> numbers;
-  std::vector<std::vector<PartRange>> parts;  // each ascending; together they tile the vector
+  // Each ascending; together they tile the vector. parts[0] may be empty with slices of adapters.
+  std::vector<std::vector<PartRange>> parts;
 
   uint32_t experts() const { return static_cast<uint32_t>(numbers.size()); }
 };
 
-// Returns true if peers own experts in this run.
+// Returns true if peers own experts, or train slices of adapters, in this run.
 bool HasExperts(const v1::RunSpec& spec);
+
+// Returns true if each peer of the run says itself which parts it trains: slices of adapters.
+bool HasSlices(const v1::RunSpec& spec);
 
 // Fails with INVALID_ARGUMENT if the pattern has not exactly one "#", or is longer than
 // kLongestExpertPattern.
@@ -60,7 +65,7 @@ bool MatchesExpert(absl::string_view pattern, absl::string_view name, uint32_t* 
 
 // Divides the tensors of a valid manifest. Fails with INVALID_ARGUMENT if the two functions above
 // refuse the patterns or their number, if a pattern matches no tensor, if there are fewer than two
-// experts or more than kMostExperts, or if no tensor is shared.
+// experts or more than kMostExperts, or if no tensor is shared in a run whose experts have owners.
 absl::StatusOr<ExpertParts> DivideIntoExperts(const v1::ExpertsSpec& spec,
                                               const v1::Manifest& manifest);
 
@@ -68,6 +73,7 @@ absl::StatusOr<ExpertParts> DivideIntoExperts(const v1::ExpertsSpec& spec,
 bool ValidOwned(absl::string_view owned, uint32_t experts);
 std::string OwnsNothing(uint32_t experts);
 std::string OwnsAll(uint32_t experts);
+std::string OwnsFirst(uint32_t first, uint32_t experts);  // the first so many of them
 
 // Returns true if an update with these owned experts covers the part. An empty bitmap covers
 // everything: the run has no experts.

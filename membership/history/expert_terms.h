@@ -1,5 +1,5 @@
-// Says which runs may have owners of experts ([experts]): the settings that such a run cannot have,
-// and the model that it needs.
+// Says which runs may have owners of experts ([experts]) or slices of adapters ([model]
+// lora_slice): the settings that such a run cannot have, and the model that it needs.
 //
 // Pure. May be called from any thread.
 #pragma once
@@ -14,7 +14,7 @@ namespace atolld {
 // The most owners of an expert. A run may have as many peers, each of which then owns all experts.
 inline constexpr uint32_t kMostOwners = 1024;
 
-// Fails with INVALID_ARGUMENT if the experts of the spec cannot be told apart in the manifest,
+// Fails with INVALID_ARGUMENT if the experts or the slices cannot be told apart in the manifest,
 // which must be valid, if another setting of the spec cannot be combined with owners of experts, or
 // if an entry would have kMaxChunks chunks or more, since each expert begins at a chunk.
 // Returns OK if the run has no owners and no patterns.

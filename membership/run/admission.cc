@@ -3,6 +3,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/lora_slices.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "membership/experts/expert_parts.h"
@@ -104,6 +105,9 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
 absl::Status CheckWorker(const v1::Genesis& genesis, const v1::WorkerReady& worker) {
   RETURN_IF_ERROR(CheckSameTensors({genesis.manifest(), "the run's model"},
                                    {worker.manifest(), "the worker's model"}));
+  const v1::ModelSpec& model = genesis.spec().model();
+  RETURN_IF_ERROR(CheckFirstRanks(worker.lora_rank(), model.lora_rank(), model.lora_slice(),
+                                  "[worker] lora_rank"));
   if (genesis.spec().data().private_()) return absl::OkStatus();
   if (genesis.spec().data().digest() != worker.data_digest()) {
     return absl::FailedPreconditionError(

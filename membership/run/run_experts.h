@@ -1,14 +1,15 @@
-// RunExperts: the experts of a run whose peers own some each (ExpertsSpec): who owns which in the
-// present round, and what follows for Trains, plans and the status.
+// RunExperts: the experts of a run whose peers own some each (ExpertsSpec), or the slices of its
+// adapters (ModelSpec.lora_slice): who owns which in the present round, and what follows for
+// Trains, plans and the status.
 //
-// In a run without experts every function does nothing. What a peer owns is fixed when the first
-// Train of a round is sent. An update counts for the experts that it was trained on and that its
-// peer still owns. The state is not stored: after a restart it follows from the newest header.
-// Pure. Used by one thread.
+// In a run without either every function does nothing. What a peer owns is fixed when the first
+// Train of a round is sent. PartOwners says who owns what, and for what an update counts: experts
+// are assigned here, and of slices each peer tells which it trains. The state is not stored: after
+// a restart it follows from the newest header, or peers tell it again. Pure. Used by one thread.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/plan.pb.h"
-#include "membership/experts/expert_owners.h"
+#include "membership/experts/part_owners.h"
 #include "membership/history/fragment.h"
 #include "membership/planning/reduction_plan.h"
 #include "membership/run/ledger.h"
@@ -45,7 +46,7 @@ class RunExperts {
   // Returns false if the run has no experts.
   bool Know(const Ledger& ledger);
 
-  std::optional<ExpertOwners> owners_;
+  std::unique_ptr<PartOwners> owners_;  // null until version 0 exists
   Fragments fragments_;
 };
 

@@ -34,6 +34,7 @@ inline constexpr int kMostHellos = 3;
 
 struct TrainingState {
   bool worker_ready = false;
+  uint32_t lora_rank = 0;  // WorkerReady.lora_rank
   // The version of the round in which the peer's worker was lost if it may still return; 0
   // otherwise.
   uint64_t worker_lost_in = 0;

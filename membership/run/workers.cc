@@ -24,6 +24,7 @@ absl::Status Workers::OnReady(const std::string& peer, const v1::WorkerReady& wo
   if (ledger.genesis() && !Fits(peer, *ledger.genesis(), out)) return absl::OkStatus();
   members.NoteWorkerTrouble(peer, "");
   TrainingState& trainer = run_.training.round().trainer(peer);
+  trainer.lora_rank = worker.lora_rank();
   if (!trainer.worker_ready) {
     trainer.worker_ready = true;
     out->Say(absl::StrCat("peer ", peer, ": its worker is ready",

@@ -16,6 +16,8 @@ CONFIG = os.path.join(os.environ.get("ATOLL_SOURCE", ""), "configs", "lora-chat.
 
 WIDTH, HIDDEN, HEADS, CONTEXT = 32, 64, 2, 64
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+# What each peer trains of adapters of rank 16, which have slices of 4.
+RANKS = {"peer-1": 4, "peer-2": 8, "peer-3": 16, "peer-4": 16}
 TARGETS = ["q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
@@ -109,7 +111,8 @@ class ChatTest(TextCase):
         return with_values(text, {
             "layers": 1, "heads": HEADS, "kv_heads": HEADS, "width": WIDTH, "hidden": HIDDEN,
             "context": CONTEXT, "vocabulary": vocabulary, "tied": "false", "rope_theta": 10000.0,
-            "rounds": 6, "epochs": 5, "steps": 25, "warmup_steps": 0, "every_rounds": 0})
+            "lora_rank": "16\nlora_slice = 4", "lora_alpha": 32.0, "rounds": 6, "epochs": 5,
+            "steps": 25, "warmup_steps": 0, "every_rounds": 0})
 
     def answer(self, asked, *more):
         done = atoll("generate", "--dir", self.at("run"), "--base",
@@ -118,9 +121,26 @@ class ChatTest(TextCase):
         self.assertEqual(0, done.returncode, done.stderr)
         return json.loads(done.stdout)["text"]
 
+    def check_ranks(self):
+        """Each update covers the slices of its peer's ranks, and each mean is of these updates."""
+        shown = atoll("log", "list", "--dir", self.at("run"), "--json")
+        self.assertEqual(0, shown.returncode, shown.stderr)
+        for header in json.loads(shown.stdout):
+            owned = {one["peer"]: one["owned"] for one in header["contributors"]}
+            for peer, ranks in RANKS.items():
+                self.assertEqual(list(range(ranks // 4)), owned.get(peer, []), header)
+            counts = {len(header["sets"][run["set"]]) for run in header["runs"]}
+            self.assertEqual({4, 3, 2}, counts, header)
+
     def check_adapter(self):
+        for rank, said in (("6", "must be a multiple of [model] lora_slice (4)"),
+                           ("20", "lora_rank = 16")):
+            done = atoll("export", "--dir", self.at("run"), "--output", self.at("no"), "--base",
+                         "tiny-chat", "--lora-rank", rank)
+            self.assertNotEqual(0, done.returncode, done.stdout)
+            self.assertIn(said, done.stderr)
         done = atoll("export", "--dir", self.at("run"), "--output", self.at("adapter"), "--base",
-                     "tiny-chat")
+                     "tiny-chat", "--lora-rank", "8")
         self.assertEqual(0, done.returncode, done.stderr)
         with open(self.at("adapter/adapter_config.json"), encoding="utf-8") as file:
             config = json.load(file)
@@ -154,7 +174,8 @@ class ChatTest(TextCase):
         # Three letters and the token that ends them.
         self.assertIn("40 conversations; 160 of ", " ".join(json.loads(seen.stdout)["notes"]))
 
-        report = self.train(config)
+        report = self.train(config, "run", "--lora-ranks", ",".join(map(str, RANKS.values())))
+        self.check_ranks()
         self.assertEqual(1, len({peer["state_digest"] for peer in report["peers"]}))
         for asked in ("abc", "hgf edc", "bad cab"):
             self.assertEqual("yes", self.answer(asked, "--template", "chatml"))

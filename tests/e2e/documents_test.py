@@ -188,6 +188,10 @@ STANDS_FOR = (
      lambda reader: reader.read("gpt2-for-atoll/model.toml").replace("[model]", "")),
     ("docs/models.md", "# ... the base's shape as model.toml says, and",
      lambda reader: reader.read("llama-for-atoll/model.toml").replace("[model]", "")),
+    ("docs/models.md", "# ... what adapters need, as above, and",
+     lambda reader: reader.read("llama-for-atoll/model.toml").replace("[model]", "") +
+     'base = "llama-for-atoll/model.safetensors"\n'
+     f'base_digest = "{reader.found["digest"]}"'),
     ("docs/models.md", 'base_digest = "..."',
      lambda reader: f'base_digest = "{reader.found["digest"]}"'),
     ("docs/training.md", '"cuda:0,cuda:1"', '"cpu,cpu"'),

@@ -24,11 +24,11 @@ class TextCase(unittest.TestCase):
         with open(self.at(name), "w", encoding="utf-8") as file:
             file.write(text)
 
-    def train(self, config, name="run"):
+    def train(self, config, name="run", *more):
         """Runs this config to its end in the folder `name` and returns the report."""
         self.write("run.toml", config)
         done = atoll("local", "--config", self.at("run.toml"), "--dir", self.at(name), "--json",
-                     self.at("out.json"), timeout=200)
+                     self.at("out.json"), *more, timeout=200)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         with open(self.at("out.json"), encoding="utf-8") as file:
             return json.load(file)

@@ -1,6 +1,7 @@
 #include "tests/sim/expert_law.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/bitmap.h"
@@ -21,6 +22,8 @@ bool ExpertLaw::Covers(const std::string& owned, size_t part) {
 void ExpertLaw::OnGenesis(const v1::Genesis& genesis) {
   if (owners_ != 0) return;  // a second genesis has the same manifest
   owners_ = genesis.spec().experts().owners();
+  slices_ = genesis.spec().model().lora_slice() != 0;
+  if (slices_) owners_ = std::numeric_limits<uint32_t>::max();  // each peer says its own
   if (owners_ == 0) return;
   parts_ = OracleParts(genesis.spec(), genesis.manifest());
   experts_ = parts_.back();
@@ -73,6 +76,13 @@ bool ExpertLaw::Whole(const std::string& owned, const std::string& whose) {
 void ExpertLaw::OnTrain(const std::string& peer, const v1::Train& train) {
   if (owners_ == 0 || !Whole(train.owned(), absl::StrCat("a Train of ", peer))) return;
   told_[{peer, train.number()}].insert(train.owned());
+  for (size_t part = 1; slices_ && part <= experts_; ++part) {
+    const bool before = part == 1 ? true : Covers(train.owned(), part - 1);
+    if (Covers(train.owned(), part) ? before : part > 1) continue;
+    return violate_(kOwnership,
+                    absl::StrCat("a Train of ", peer, " does not have the first slices: ", part - 1,
+                                 " of ", experts_));
+  }
 }
 
 void ExpertLaw::OnReady(const std::string& peer, const v1::Ready& ready) {

@@ -2,7 +2,8 @@
 //
 // It hears what the coordinator tells each peer to train, what workers are told and hand over, what
 // peers offer, and what plans and headers name. It knows the parts of the run's vector by
-// OracleParts and OracleFragments and shares no code with the product. In a run without experts it
+// OracleParts and OracleFragments and shares no code with the product. Slices of adapters are
+// experts in this sense, of which any number of peers train the first. In a run without experts it
 // checks nothing. Its number among the invariants is 20.
 #pragma once
 
@@ -54,6 +55,7 @@ class ExpertLaw {
 
   const Violate violate_;
   uint32_t owners_ = 0;  // 0 until there is a genesis of a run with experts
+  bool slices_ = false;  // true if the experts are slices of adapters
   size_t experts_ = 0;
   std::vector<size_t> parts_;            // of each chunk
   std::vector<size_t> parts_of_values_;  // of each value of the flat vector

@@ -123,7 +123,7 @@ size_t ChunksOf(const v1::RunSpec& spec, size_t values) {
 
 std::vector<size_t> OracleParts(const v1::RunSpec& spec, const v1::Manifest& manifest) {
   std::vector<size_t> parts;
-  if (spec.experts().owners() == 0) return parts;
+  if (spec.experts().tensors().empty()) return parts;
   const std::vector<std::vector<size_t>> places = PlacesOfParts(spec, manifest);
   for (size_t part = 0; part < places.size(); ++part) {
     parts.insert(parts.end(), ChunksOf(spec, places[part].size()), part);
@@ -133,7 +133,7 @@ std::vector<size_t> OracleParts(const v1::RunSpec& spec, const v1::Manifest& man
 
 std::vector<std::vector<size_t>> OracleFragments(const v1::RunSpec& spec,
                                                  const v1::Manifest& manifest) {
-  if (spec.experts().owners() != 0) {
+  if (!spec.experts().tensors().empty()) {
     std::vector<size_t> entry;
     for (const std::vector<size_t>& part : PlacesOfParts(spec, manifest)) {
       entry.resize(ChunksOf(spec, entry.size()) * spec.exchange().chunk_elements(), kNoPlace);

@@ -39,16 +39,18 @@ void AddTensor(const std::string& name, uint64_t offset, uint64_t end, v1::Manif
 
 // Adds two layers of experts, the second one in the opposite order and with two tensors an expert,
 // and a shared tensor before, between and after them. A part then has several ranges, of which some
-// have several tensors.
-void AddExperts(uint32_t experts, uint64_t elements, v1::Manifest* manifest) {
-  std::vector<std::string> names = {"shared.0"};
-  for (uint32_t i = 0; i < experts; ++i) names.push_back(absl::StrCat("expert.", i, ".w0"));
-  names.push_back("shared.1");
+// have several tensors. Slices of adapters are the same without what is shared.
+void AddExperts(uint32_t experts, bool slices, uint64_t elements, v1::Manifest* manifest) {
+  const std::string part = slices ? "lora.slice" : "expert.";
+  std::vector<std::string> names;
+  if (!slices) names.push_back("shared.0");
+  for (uint32_t i = 0; i < experts; ++i) names.push_back(absl::StrCat(part, i, ".w0"));
+  if (!slices) names.push_back("shared.1");
   for (uint32_t i = experts; i > 0; --i) {
-    names.push_back(absl::StrCat("expert.", i - 1, ".w1"));
-    names.push_back(absl::StrCat("expert.", i - 1, ".b1"));
+    names.push_back(absl::StrCat(part, i - 1, ".w1"));
+    names.push_back(absl::StrCat(part, i - 1, ".b1"));
   }
-  names.push_back("shared.2");
+  if (!slices) names.push_back("shared.2");
   const auto share = [](size_t tensor) { return uint64_t{2 + tensor % 3}; };
   uint64_t shares = 0;
   for (size_t i = 0; i < names.size(); ++i) shares += share(i);
@@ -84,7 +86,9 @@ void SimWorker::Configure() {
   running_ = true;
   v1::WorkerConfigured configured;
   v1::Manifest* const manifest = configured.mutable_manifest();
-  if (settings_.experts > 0) AddExperts(settings_.experts, settings_.elements, manifest);
+  if (settings_.experts > 0) {
+    AddExperts(settings_.experts, settings_.slices, settings_.elements, manifest);
+  }
   uint64_t offset = 0;
   for (uint64_t i = 0; settings_.experts == 0 && i < settings_.tensors; ++i) {
     const uint64_t layer = settings_.tensors_a_layer;
@@ -102,6 +106,7 @@ void SimWorker::Configure() {
   configured.set_train_tokens(1 << 20);
   configured.set_validation_tokens(1 << 16);
   configured.set_device("stub");
+  configured.set_lora_rank(settings_.lora_rank);
   events_.on_configured(configured);
 }
 

@@ -42,6 +42,10 @@ struct SimWorkerSettings {
   // If above 0, `tensors` has no effect: there are three shared tensors, and three of each of these
   // experts, of unequal sizes and in turn.
   uint32_t experts = 0;
+  // True if these are slices of adapters, with nothing that is shared, of which this machine trains
+  // the first `lora_rank`; 0 means all.
+  bool slices = false;
+  uint32_t lora_rank = 0;
   uint64_t seed = 1;     // The seed of this peer's noise.
   uint64_t initial = 0;  // The seed of the initial parameters that it makes.
   absl::Duration step = absl::Milliseconds(50);

@@ -98,7 +98,7 @@ void SetPrivacy(const SwarmPlan& plan, Config* config) {
   config->privacy.sampling = 1;
 }
 
-// Sets the mode, and the experts' owners, which are for one mode.
+// Sets the mode, and the experts' owners or the slices, which are for one mode.
 void SetMode(const SwarmPlan& plan, Config* config) {
   config->mode.kind = plan.mode;
   config->mode.fragments = std::max<uint32_t>(plan.fragments, 1);
@@ -108,6 +108,11 @@ void SetMode(const SwarmPlan& plan, Config* config) {
   config->mode.age_cutoff = plan.age_cutoff;
   config->mode.gap_penalty = plan.gap_penalty;
   config->mode.momentum_clip = plan.momentum_clip;
+  if (plan.slices) {  // of one rank each
+    config->model.lora_rank = plan.experts;
+    config->model.lora_slice = 1;
+    return;
+  }
   if (plan.experts == 0) return;
   config->experts.owners = plan.owners;
   config->experts.tensors = kSimExperts;
@@ -338,6 +343,10 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   settings.tensors_a_layer = plan_.fragments > 0 ? 2 : 0;
   settings.experts = plan_.experts;
   settings.seed = SimMix(plan_.seed, static_cast<uint64_t>(&MachineOf(name) - &plan_.peers[0]));
+  settings.slices = plan_.slices;
+  if (plan_.slices) {
+    settings.lora_rank = static_cast<uint32_t>(settings.seed % (uint64_t{plan_.experts} + 1));
+  }
   settings.step = steps_[name];
   settings.habit = MachineOf(name).habit;
   // Where version 0 may be made twice, the two are not the same.

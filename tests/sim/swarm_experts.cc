@@ -23,8 +23,8 @@ bool MayHaveExperts(const SwarmPlan& plan) {
 }  // namespace
 
 // Draws experts in seven in eight of the seeds that have nothing incompatible, about a fifth of
-// those in mode "sync". Relays are left out of such runs. Chunks are small enough that most experts
-// have several.
+// those in mode "sync"; in a quarter of these they are slices of adapters. Relays are left out of
+// such runs. Chunks are small enough that most experts have several.
 void DrawExperts(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x65787065727473).Next());
   const bool wanted = own.Below(8) != 0;
@@ -32,7 +32,8 @@ void DrawExperts(SwarmPlan* plan) {
   const auto owners = static_cast<uint32_t>(1 + own.Below(3));
   if (!wanted || !MayHaveExperts(*plan)) return;
   plan->experts = experts;
-  plan->owners = owners;
+  plan->slices = own.Below(4) == 0;
+  plan->owners = plan->slices ? 0 : owners;
   plan->plan = "flat";
   const uint64_t chunk = std::max<uint64_t>(16, plan->elements / (2 * (experts + 1)));
   plan->chunk_elements = std::min(plan->chunk_elements, static_cast<uint32_t>(chunk));

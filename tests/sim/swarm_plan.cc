@@ -470,7 +470,9 @@ std::string Describe(const SwarmPlan& plan) {
     absl::StrAppend(&text, ", masks of at least ", plan.mask_threshold, " among at least ",
                     plan.mask_roster);
   }
-  if (plan.experts > 0) {
+  if (plan.slices) {
+    absl::StrAppend(&text, ", ", plan.experts, " slices of adapters");
+  } else if (plan.experts > 0) {
     absl::StrAppend(&text, ", ", plan.experts, " experts of ", plan.owners, " owners each");
   }
   if (plan.moving_clip) absl::StrAppend(&text, ", a clip that follows the updates");

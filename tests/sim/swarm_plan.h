@@ -142,6 +142,7 @@ struct SwarmPlan {
   double merge = 0;
   uint32_t experts = 0;  // 0 means a model without experts
   uint32_t owners = 0;   // how many peers own an expert
+  bool slices = false;   // true if these are slices of adapters, and each peer says its rank
   absl::Duration failure_timeout = absl::Seconds(2);
 
   // The machines.

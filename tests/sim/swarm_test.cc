@@ -260,15 +260,16 @@ TEST(SwarmTest, SomeRunsHaveLinesThatFailInPart) {
 // excludes.
 TEST(SwarmTest, SomeRunsOwnExperts) {
   std::set<uint32_t> experts, owners;
-  int drawn = 0, sync = 0, with_faults = 0;
+  int drawn = 0, sync = 0, with_faults = 0, slices = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const SwarmPlan plan = DrawPlan(seed);
     sync += plan.mode == "sync" ? 1 : 0;
-    EXPECT_EQ(plan.experts > 0, plan.owners > 0) << "seed " << seed;
+    EXPECT_EQ(plan.experts > 0, plan.owners > 0 || plan.slices) << "seed " << seed;
     if (plan.experts == 0) continue;
     ++drawn;
+    slices += plan.slices ? 1 : 0;
     experts.insert(plan.experts);
-    owners.insert(plan.owners);
+    if (!plan.slices) owners.insert(plan.owners);
     with_faults += plan.faults.empty() ? 0 : 1;
     EXPECT_EQ(plan.mode, "sync") << "seed " << seed;
     EXPECT_EQ(plan.aggregation, "mean") << "seed " << seed;
@@ -280,6 +281,8 @@ TEST(SwarmTest, SomeRunsOwnExperts) {
   }
   EXPECT_EQ(experts, (std::set<uint32_t>{2, 3, 4, 5, 6}));
   EXPECT_EQ(owners, (std::set<uint32_t>{1, 2, 3}));
+  EXPECT_GT(slices, drawn / 10);
+  EXPECT_LT(slices, drawn / 2);
   EXPECT_GT(drawn, sync / 10);
   EXPECT_LT(drawn, sync / 2);
   EXPECT_GT(with_faults, drawn / 2);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "compression/base/decoder.h"
+#include "compression/base/lora_slices.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 
@@ -51,6 +52,14 @@ absl::Status CheckAdapters(const v1::ModelSpec& model) {
   if (!(model.lora_alpha() > 0 && std::isfinite(model.lora_alpha()))) {
     return WrongModel(
         absl::StrCat("model.lora_alpha is ", model.lora_alpha(), "; it must be above 0"));
+  }
+  if (model.lora_slice() != 0) {
+    RETURN_IF_ERROR(CheckLoraSlice(model.lora_rank(), model.lora_slice(), "model."));
+    if (model.local_size() > 0) {
+      return WrongModel(
+          "model.local must be empty with model.lora_slice: a tensor that stays with "
+          "each peer is in no slice that others train");
+    }
   }
   if (model.base_digest().size() != kDigestBytes) {
     return WrongModel(absl::StrCat("model.base_digest has ",
@@ -163,14 +172,26 @@ v1::Manifest WholeManifest(const v1::ModelSpec& model) {
   return model.kind() == "llama" ? LlamaManifest(model) : GptManifest(model);
 }
 
+// What follows the name of A or B; PEFT names the tensors of several adapters so.
+std::string NameInSlice(const v1::ModelSpec& model, uint32_t slice) {
+  return model.lora_slice() == 0 ? ".weight" : absl::StrCat(".", SliceName(slice), ".weight");
+}
+
 v1::Manifest AdapterManifest(const v1::ModelSpec& model) {
   const v1::Manifest whole = WholeManifest(model);
   v1::Manifest manifest;
   for (const v1::Tensor& tensor : whole.tensors()) {
     if (!IsAdapted(model, tensor)) continue;
     const std::string module(absl::StripSuffix(tensor.name(), ".weight"));
-    Append(manifest, module + ".lora_A.weight", {model.lora_rank(), tensor.shape(1)});
-    Append(manifest, module + ".lora_B.weight", {tensor.shape(0), model.lora_rank()});
+    const uint64_t rank = model.lora_rank() / SlicesOf(model);
+    for (uint32_t slice = 0; slice < SlicesOf(model); ++slice) {
+      const std::string name = NameInSlice(model, slice);
+      Append(manifest, absl::StrCat(module, ".lora_A", name), {rank, tensor.shape(1)});
+    }
+    for (uint32_t slice = 0; slice < SlicesOf(model); ++slice) {
+      const std::string name = NameInSlice(model, slice);
+      Append(manifest, absl::StrCat(module, ".lora_B", name), {tensor.shape(0), rank});
+    }
   }
   return manifest;
 }
@@ -211,6 +232,10 @@ absl::StatusOr<v1::Manifest> MakeManifest(const v1::ModelSpec& model) {
   }
   return WrongModel(absl::StrCat("model.lora_targets \"", absl::StrJoin(model.lora_targets(), ","),
                                  "\" name no matrix of a model of kind \"", model.kind(), "\""));
+}
+
+uint32_t SlicesOf(const v1::ModelSpec& model) {
+  return model.lora_slice() == 0 ? 1 : model.lora_rank() / model.lora_slice();
 }
 
 uint64_t TensorElements(const v1::Tensor& tensor) {

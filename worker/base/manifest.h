@@ -32,9 +32,9 @@ inline constexpr uint32_t kMaxLayers = 1024;
 absl::Status CheckModelSpec(const v1::ModelSpec& model);
 
 // Returns the manifest of the tensors that are trained. If the spec has adapters, these are only
-// the adapters' tensors: A and then B of each adapter. Tensors are in the model's order, except
-// that personal tensors come last. Fails with INVALID_ARGUMENT if CheckModelSpec or PlacePersonal
-// does.
+// the adapters' tensors: A and then B of each adapter, or A and then B of all its slices. Tensors
+// are in the model's order, except that personal tensors come last. Fails with INVALID_ARGUMENT if
+// CheckModelSpec or PlacePersonal does.
 absl::StatusOr<v1::Manifest> MakeManifest(const v1::ModelSpec& model);
 
 // Returns true if `name` matches `pattern`, in which "*" matches any number of characters.
@@ -60,6 +60,9 @@ std::vector<std::string> PersonalPatterns(const v1::ModelSpec& model);
 
 // Returns true if the run has adapters for this tensor of the base model.
 bool IsAdapted(const v1::ModelSpec& model, const v1::Tensor& tensor);
+
+// Returns the number of slices of a valid model's adapters; 1 if they are whole.
+uint32_t SlicesOf(const v1::ModelSpec& model);
 
 // Returns the number of values of one tensor: the product of its dimensions.
 uint64_t TensorElements(const v1::Tensor& tensor);

@@ -14,8 +14,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "compression/base/lora_slices.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
@@ -325,6 +327,46 @@ std::vector<std::vector<Planned>> PlanShards(const v1::ModelSpec& model,
   return shards;
 }
 
+// A or B of one adapter, with the slices that are wanted of it.
+struct JoinedMatrix {
+  std::string name;
+  std::vector<uint64_t> shape;
+  std::vector<float> values;
+};
+
+// Joins the first slices of each adapter, up to `rank`: A by rows and B by columns.
+std::vector<JoinedMatrix> JoinSlices(const v1::ModelSpec& model, const v1::Manifest& manifest,
+                                     absl::Span<const float> parameters, uint32_t rank) {
+  const auto slices = static_cast<int>(SlicesOf(model));
+  const uint64_t ranks = model.lora_rank() / SlicesOf(model);  // of a slice
+  std::vector<JoinedMatrix> matrices;
+  for (int first = 0; first < manifest.tensors_size(); first += slices) {
+    const v1::Tensor& tensor = manifest.tensors(first);
+    const bool by_rows = absl::StrContains(tensor.name(), ".lora_A.");
+    JoinedMatrix matrix;
+    matrix.name = slices == 1 ? tensor.name()
+                              : absl::StrReplaceAll(tensor.name(),
+                                                    {{absl::StrCat(".", SliceName(0), "."), "."}});
+    const uint64_t rows = by_rows ? rank : tensor.shape(0);
+    const uint64_t columns = by_rows ? tensor.shape(1) : rank;
+    matrix.shape = {rows, columns};
+    matrix.values.resize(rows * columns);
+    for (uint64_t slice = 0; slice < rank / ranks; ++slice) {
+      const v1::Tensor& part = manifest.tensors(first + static_cast<int>(slice));
+      const absl::Span<const float> from = parameters.subspan(part.offset(), TensorElements(part));
+      const uint64_t width = part.shape(1);
+      const uint64_t begin = by_rows ? slice * ranks * columns : slice * ranks;
+      for (uint64_t row = 0; row < part.shape(0); ++row) {
+        const auto at = static_cast<std::ptrdiff_t>(begin + row * columns);
+        const absl::Span<const float> line = from.subspan(row * width, width);
+        std::copy(line.begin(), line.end(), matrix.values.begin() + at);
+      }
+    }
+    matrices.push_back(std::move(matrix));
+  }
+  return matrices;
+}
+
 }  // namespace
 
 absl::StatusOr<HubModel> ReadHubFolder(const std::string& folder) {
@@ -467,24 +509,27 @@ uint64_t BytesOfTokenizer(const std::string& from) {
 
 absl::Status WriteAdapterFolder(const std::string& folder, const v1::ModelSpec& model,
                                 absl::Span<const float> parameters, const std::string& base,
-                                DType dtype) {
+                                DType dtype, uint32_t rank) {
+  if (rank == 0) rank = model.lora_rank();
+  if (rank != model.lora_rank()) {
+    RETURN_IF_ERROR(CheckFirstRanks(rank, model.lora_rank(), model.lora_slice(), "--lora-rank"));
+  }
   ASSIGN_OR_RETURN(const v1::Manifest manifest, MakeManifest(model));
   if (model.lora_rank() == 0 || parameters.size() != manifest.elements()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "export: ", parameters.size(), " parameters; the adapters have ", manifest.elements()));
   }
   std::vector<TensorToWrite> tensors;
-  for (const v1::Tensor& tensor : manifest.tensors()) {
-    tensors.push_back(MakeTensor(absl::StrCat("base_model.model.", tensor.name()),
-                                 {tensor.shape().begin(), tensor.shape().end()}, dtype,
-                                 parameters.subspan(tensor.offset(), TensorElements(tensor))));
+  for (const JoinedMatrix& matrix : JoinSlices(model, manifest, parameters, rank)) {
+    tensors.push_back(MakeTensor(absl::StrCat("base_model.model.", matrix.name), matrix.shape,
+                                 dtype, matrix.values));
   }
   nlohmann::ordered_json config = {
       {"peft_type", "LORA"},
       {"task_type", "CAUSAL_LM"},
       {"base_model_name_or_path", base},
-      {"r", model.lora_rank()},
-      {"lora_alpha", model.lora_alpha()},
+      {"r", rank},
+      {"lora_alpha", model.lora_alpha() * rank / model.lora_rank()},
       {"lora_dropout", 0.0},
       {"bias", "none"},
       {"fan_in_fan_out", model.kind() != "llama"},  // GPT-2's matrices are Conv1D's there

@@ -60,10 +60,12 @@ absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to
 // Returns the total size of the files that CopyTokenizer would copy. `from` may be empty.
 uint64_t BytesOfTokenizer(const std::string& from);
 
-// Writes adapters. Creates `folder` if it is missing. `parameters` has the layout of the manifest
-// of `model`, which must have adapters. `base` becomes PEFT's base_model_name_or_path.
+// Writes adapters, whose slices are joined to one adapter for each module. Creates `folder` if it
+// is missing. `parameters` has the layout of the manifest of `model`, which must have adapters.
+// `base` becomes PEFT's base_model_name_or_path. If `rank` is not 0, writes only the first so many
+// ranks, scaled as in the run. Fails with INVALID_ARGUMENT if CheckFirstRanks does.
 absl::Status WriteAdapterFolder(const std::string& folder, const v1::ModelSpec& model,
                                 absl::Span<const float> parameters, const std::string& base,
-                                DType dtype);
+                                DType dtype, uint32_t rank = 0);
 
 }  // namespace atolld

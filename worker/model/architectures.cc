@@ -463,7 +463,8 @@ at::Tensor Llama::Forward(const ModelParameters& parameters, const at::Tensor& t
 //   W x  becomes  (W + alpha / rank B A) x,     A [rank, in], B [out, rank]
 //
 // Only A and B are parameters, so only they are trained, exchanged and logged. The base is read
-// once, from a file on this machine that the run identifies by its SHA-256.
+// once, from a file on this machine that the run identifies by its SHA-256. If adapters have slices
+// (lora_slice), A and B are made of those, and slices that have no gradient stay as they are.
 class Lora final : public Model {
  public:
   // FAILED_PRECONDITION: the file at model.base_path() is not the run's base.
@@ -480,14 +481,15 @@ class Lora final : public Model {
                   const at::Tensor& targets, double dropout) const override;
 
  private:
-  Lora(v1::Manifest manifest, std::unique_ptr<Model> base, double scale);
+  Lora(v1::Manifest manifest, std::unique_ptr<Model> base, double scale, size_t slices);
 
   ModelParameters Adapted(const ModelParameters& parameters) const;
 
   const std::unique_ptr<Model> base_;
   const double scale_;
-  // Since Make or CopyTo: the base's parameters, and by place in its manifest which of ours are its
-  // adapter's; -1: it has none.
+  const size_t slices_;  // 1: adapters are whole
+  // Since Make or CopyTo: the base's parameters, and by place in its manifest the first of ours
+  // that is its adapter's; -1: it has none. An adapter has A of each slice, then B of each.
   at::Tensor flat_;
   ModelParameters frozen_;
   std::vector<int> adapter_of_;
@@ -512,15 +514,15 @@ absl::Status CheckBase(const v1::ModelSpec& model) {
                                                     absl::BytesToHexString(*digest), wanted));
 }
 
-Lora::Lora(v1::Manifest manifest, std::unique_ptr<Model> base, double scale)
-    : Model(std::move(manifest)), base_(std::move(base)), scale_(scale) {}
+Lora::Lora(v1::Manifest manifest, std::unique_ptr<Model> base, double scale, size_t slices)
+    : Model(std::move(manifest)), base_(std::move(base)), scale_(scale), slices_(slices) {}
 
 absl::StatusOr<std::unique_ptr<Model>> Lora::Make(const v1::ModelSpec& model,
                                                   std::unique_ptr<Model> base) {
   ASSIGN_OR_RETURN(v1::Manifest manifest, MakeManifest(model));
   RETURN_IF_ERROR(CheckBase(model));
-  std::unique_ptr<Lora> lora(
-      new Lora(std::move(manifest), std::move(base), model.lora_alpha() / model.lora_rank()));
+  std::unique_ptr<Lora> lora(new Lora(std::move(manifest), std::move(base),
+                                      model.lora_alpha() / model.lora_rank(), SlicesOf(model)));
   const v1::Manifest& whole = lora->base_->manifest();
   RETURN_IF_ERROR(CatchTorch(absl::StrCat("base of ", whole.elements(), " parameters"), [&] {
     lora->flat_ = at::empty({static_cast<int64_t>(whole.elements())});
@@ -532,7 +534,7 @@ absl::StatusOr<std::unique_ptr<Model>> Lora::Make(const v1::ModelSpec& model,
   for (const v1::Tensor& tensor : whole.tensors()) {
     const bool adapted = IsAdapted(model, tensor);
     lora->adapter_of_.push_back(adapted ? next : -1);
-    if (adapted) next += 2;
+    if (adapted) next += static_cast<int>(2 * lora->slices_);
   }
   return std::unique_ptr<Model>(std::move(lora));
 }
@@ -541,17 +543,21 @@ void Lora::Initialise(const at::Tensor& flat, uint64_t seed) const {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const ModelParameters parameters = Bind(flat);
-  for (size_t i = 0; i < parameters.size(); i += 2) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (i % (2 * slices_) >= slices_) {
+      parameters[i].zero_();
+      continue;
+    }
     const double bound = 1 / std::sqrt(static_cast<double>(parameters[i].size(1)));
     parameters[i].uniform_(-bound, bound, generator);
-    parameters[i + 1].zero_();
   }
 }
 
 // The base draws the dropout.
 std::unique_ptr<Model> Lora::CopyTo(const at::Device& device,
                                     const at::Generator& generator) const {
-  std::unique_ptr<Lora> copy(new Lora(manifest(), base_->CopyTo(device, generator), scale_));
+  std::unique_ptr<Lora> copy(
+      new Lora(manifest(), base_->CopyTo(device, generator), scale_, slices_));
   copy->flat_ = flat_.to(device);
   copy->frozen_ = copy->base_->Bind(copy->flat_);
   copy->adapter_of_ = adapter_of_;
@@ -563,8 +569,18 @@ ModelParameters Lora::Adapted(const ModelParameters& parameters) const {
   ModelParameters adapted = frozen_;
   for (size_t i = 0; i < adapted.size(); ++i) {
     if (adapter_of_[i] < 0) continue;
-    const auto a = static_cast<size_t>(adapter_of_[i]);
-    adapted[i] = at::addmm(adapted[i], parameters[a + 1], parameters[a], 1.0, scale_);
+    const auto a = static_cast<size_t>(adapter_of_[i]), b = a + slices_;
+    if (slices_ == 1) {
+      adapted[i] = at::addmm(adapted[i], parameters[b], parameters[a], 1.0, scale_);
+      continue;
+    }
+    // The sum of the slices' products is one product of all their columns and rows.
+    const auto of = [&](size_t first) {
+      return std::vector<at::Tensor>(
+          parameters.begin() + static_cast<std::ptrdiff_t>(first),
+          parameters.begin() + static_cast<std::ptrdiff_t>(first + slices_));
+    };
+    adapted[i] = at::addmm(adapted[i], at::cat(of(b), 1), at::cat(of(a), 0), 1.0, scale_);
   }
   return adapted;
 }
@@ -586,6 +602,7 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(const v1::ModelSpec& model, boo
   if (model.lora_rank() != 0) {
     v1::ModelSpec beneath = model;
     beneath.set_lora_rank(0);
+    beneath.set_lora_slice(0);
     beneath.clear_local();  // patterns are of what is trained
     ASSIGN_OR_RETURN(std::unique_ptr<Model> base, MakeModel(beneath));
     return Lora::Make(model, std::move(base));

@@ -522,9 +522,10 @@ absl::Status RunEval(const std::vector<std::string>& arguments) {
 }
 
 absl::Status RunExport(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, WithModelFlags({"out", "output", "dtype", "base",
-                                                           "tokenizer", "shard-bytes", "force"})));
+  ASSIGN_OR_RETURN(
+      const Flags flags,
+      Flags::Parse(arguments, WithModelFlags({"out", "output", "dtype", "base", "tokenizer",
+                                              "shard-bytes", "force", "lora-rank"})));
   ASSIGN_OR_RETURN(const std::string out, flags.Text("out", ""));
   if (!out.empty()) {
     ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
@@ -542,17 +543,25 @@ absl::Status RunExport(const std::vector<std::string>& arguments) {
         absl::StrCat("--dtype is \"", dtype, "\"; it must be fp32 or bf16"));
   }
   options.dtype = dtype == "fp32" ? DType::kF32 : DType::kBF16;
+  ASSIGN_OR_RETURN(const uint64_t rank, flags.Count("lora-rank", 0));
   ASSIGN_OR_RETURN(const bool force, flags.Truth("force"));
   ASSIGN_OR_RETURN(const std::string read, flags.Text("model", ""));
   RETURN_IF_ERROR(CheckOutputFolder(folder, {read, tokenizer}, force));
   ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
   const v1::ModelSpec& spec = model.spec.model();
+  if (rank > spec.lora_rank()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--lora-rank is ", rank,
+        spec.lora_rank() == 0
+            ? std::string(", and the model has no adapters: leave it out")
+            : absl::StrCat("; the run's adapters have [model] lora_rank = ", spec.lora_rank())));
+  }
   ASSIGN_OR_RETURN(OutputFolder made, OutputFolder::Make(folder, model.manifest.elements() *
                                                                          DTypeBytes(options.dtype) +
                                                                      BytesOfTokenizer(tokenizer)));
   RETURN_IF_ERROR(spec.lora_rank() != 0
                       ? WriteAdapterFolder(made.place(), spec, model.parameters, FolderOfBase(base),
-                                           options.dtype)
+                                           options.dtype, static_cast<uint32_t>(rank))
                       : WriteHubFolder(made.place(), spec, model.parameters, options));
   if (!tokenizer.empty()) RETURN_IF_ERROR(CopyTokenizer(tokenizer, made.place()).status());
   RETURN_IF_ERROR(made.Finish());

@@ -26,6 +26,13 @@ absl::StatusOr<uint64_t> CapOf(absl::string_view rate) {
   return static_cast<uint64_t>(bytes);
 }
 
+// Returns the place of a peer in a list of `count` entries, which is repeated.
+size_t PlaceInList(absl::string_view peer, size_t count) {
+  uint32_t number = 0;
+  const bool numbered = absl::SimpleAtoi(peer.substr(peer.rfind('-') + 1), &number) && number > 0;
+  return numbered ? (number - 1) % count : 0;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<RampStep>> ParseRamp(absl::string_view text) {
@@ -105,10 +112,31 @@ absl::StatusOr<std::vector<double>> ParseSpeeds(absl::string_view text) {
   return speeds;
 }
 
+absl::StatusOr<std::vector<uint32_t>> ParseLoraRanks(absl::string_view text) {
+  std::vector<uint32_t> ranks;
+  if (absl::StripAsciiWhitespace(text).empty()) return ranks;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    uint32_t rank = 0;
+    if (!absl::SimpleAtoi(part, &rank)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("ranks are whole numbers with commas between, like 4,8,16, not '",
+                       OneLine(part, kMostShown), "'"));
+    }
+    ranks.push_back(rank);
+  }
+  if (ranks.size() > kMostPeers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there are ", ranks.size(), " ranks, and at most ", kMostPeers, " peers"));
+  }
+  return ranks;
+}
+
 double SpeedOf(const std::vector<double>& speeds, absl::string_view peer) {
-  uint32_t number = 0;
-  const bool numbered = absl::SimpleAtoi(peer.substr(peer.rfind('-') + 1), &number) && number > 0;
-  return speeds[numbered ? (number - 1) % speeds.size() : 0];
+  return speeds[PlaceInList(peer, speeds.size())];
+}
+
+uint32_t LoraRankOf(const std::vector<uint32_t>& ranks, absl::string_view peer) {
+  return ranks[PlaceInList(peer, ranks.size())];
 }
 
 bool MatchesPattern(absl::string_view pattern, absl::string_view name) {

@@ -51,9 +51,14 @@ void LimitLine(const std::vector<PeerLine>& lines, absl::string_view peer, Machi
 // empty text is an empty list. Fails with INVALID_ARGUMENT if the form is wrong.
 absl::StatusOr<std::vector<double>> ParseSpeeds(absl::string_view text);
 
-// Returns the entry of a peer in `speeds`: for "peer-3" the third. A list that is too short is
+// Parses "4,8,16": how many ranks of the adapters each peer trains; 0 means all. An empty text is
+// an empty list. Fails with INVALID_ARGUMENT if the form is wrong.
+absl::StatusOr<std::vector<uint32_t>> ParseLoraRanks(absl::string_view text);
+
+// Return the entry of a peer in a list: for "peer-3" the third. A list that is too short is
 // repeated; it must not be empty.
 double SpeedOf(const std::vector<double>& speeds, absl::string_view peer);
+uint32_t LoraRankOf(const std::vector<uint32_t>& ranks, absl::string_view peer);
 
 // Returns true if `name` matches a pattern in which '*' means any characters.
 bool MatchesPattern(absl::string_view pattern, absl::string_view name);
@@ -67,6 +72,7 @@ struct LocalPlan {
   std::vector<PeerLine> lines;
   // How many times slower each machine is; if empty, as in the config.
   std::vector<double> speeds;
+  std::vector<uint32_t> lora_ranks;                   // of each peer; if empty, as in the config
   absl::Duration kill_every = absl::ZeroDuration();   // zero means never
   absl::Duration pause_every = absl::ZeroDuration();  // zero means never
   // The time for which a peer that was hit is away.

@@ -23,6 +23,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "compression/base/lora_slices.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
@@ -132,6 +133,13 @@ absl::Status PreparePlan(const LocalOptions& options, LocalPreparation* prepared
                      "model of kind '",
                      prepared->config.model.kind, "' has another worker"));
   }
+  absl::StatusOr<std::vector<uint32_t>> ranks = ParseLoraRanks(options.lora_ranks);
+  if (!ranks.ok()) return Annotate(ranks.status(), "--lora-ranks");
+  plan.lora_ranks = *std::move(ranks);
+  const ConfigModel& model = prepared->config.model;
+  for (const uint32_t rank : plan.lora_ranks) {
+    RETURN_IF_ERROR(CheckFirstRanks(rank, model.lora_rank, model.lora_slice, "--lora-ranks"));
+  }
   ASSIGN_OR_RETURN(plan.kill_every, TimeOption("--kill-every", options.kill_every));
   ASSIGN_OR_RETURN(plan.pause_every, TimeOption("--pause-every", options.pause_every));
   ASSIGN_OR_RETURN(plan.down, TimeOption("--down", options.down));
@@ -163,6 +171,9 @@ AdjustConfig AdjustmentOf(const LocalPreparation& prepared) {
         if (process.role != "peer") return;
         LimitLine(plan.lines, process.id, &config->machine);
         if (!plan.speeds.empty()) config->worker.slower = SpeedOf(plan.speeds, process.id);
+        if (!plan.lora_ranks.empty()) {
+          config->worker.lora_rank = LoraRankOf(plan.lora_ranks, process.id);
+        }
         const auto node = nodes.find(process.id);
         if (node == nodes.end()) return;
         config->peer.listen = absl::StrCat(node->second, ":0");

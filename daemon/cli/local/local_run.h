@@ -30,6 +30,7 @@ struct LocalOptions {
   std::string ramp;         // "20:8,40:4"
   std::string lines;        // "*=20Mbit/100Mbit,peer-1=2Mbit/"
   std::string speeds;       // "1,2,4,8"
+  std::string lora_ranks;   // "4,8,16"
   std::string kill_every;   // "2m"
   std::string pause_every;  // in the same form as kill_every
   std::string down = "10s";

@@ -194,6 +194,7 @@ void TakeTraining(const Config& config, const v1::RunSpec& spec, CheckAnswer* an
   room.limit_bytes = config.worker.memory;
   room.daemon_in_memory = config.peer.values_in != "disk";
   room.peers = config.run.peers;
+  room.lora_rank = config.worker.lora_rank;
   room.memory = ReadProcessLimits().memory;
   answer->training = FitInto(spec, room);
   if (!answer->training.has_value()) return;

@@ -43,6 +43,8 @@ void AddLocalVerb(CommandLine& command_line) {
            "Caps of the peers' lines, up and down: *=20Mbit/100Mbit,peer-1=2Mbit/ [none]");
   verb.Add("--speeds", options->speeds,
            "How many times slower each peer's steps are, in turn: 1,2,4,8 [as the config says]");
+  verb.Add("--lora-ranks", options->lora_ranks,
+           "How many ranks of the adapters each peer trains, in turn: 4,8,16 [as the config says]");
   verb.Add("--kill-every", options->kill_every,
            "How often to kill a peer drawn at random: 2m [never]");
   verb.Add("--pause-every", options->pause_every, "How often to pause one: 2m [never]");

@@ -263,6 +263,9 @@ void AddExportVerb(CommandLine& command_line) {
       .Folder();
   verb.Add("--base", options->request.base,
            "For adapters: what PEFT puts them on, a path or a name [as the peer's config says]");
+  verb.Add("--lora-rank", options->request.lora_rank,
+           "For adapters with slices: how many of their ranks, from the first on [all]")
+      .Range(uint64_t{1}, uint64_t{65536});
   verb.Flag("--force", options->request.force, "Write over a model that is there");
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
 }

@@ -437,19 +437,24 @@ function rangesOf(numbers) {
 
 function showExperts(run) {
   const experts = run.experts || [];
-  byId("experts-card").hidden = experts.length === 0;
+  const ranks = Object.entries(run.lora_ranks || {});  // of adapters, in runs that have slices
+  byId("experts-card").hidden = experts.length + ranks.length === 0;
+  setText(byId("experts-title"), ranks.length > 0 ? "Ranks of adapters" : "Owners of experts");
+  setText(byId("experts-column"), ranks.length > 0 ? "Trains" : "Owns");
   const owned = new Map();
   for (const {number, owners} of experts) {
     for (const owner of owners) owned.set(owner, [...(owned.get(owner) || []), number]);
   }
+  const parts = new Map(ranks.map(([peer, rank]) => [peer, `1-${rank}`]));
+  for (const [peer, numbers] of owned) parts.set(peer, rangesOf(numbers));
   const create = () => {
     const row = make("tr");
     row.append(make("td"), make("td"));
     return row;
   };
-  keep(byId("experts"), [...owned.keys()].sort(), (peer) => peer, create, (row, peer) => {
+  keep(byId("experts"), [...parts.keys()].sort(), (peer) => peer, create, (row, peer) => {
     setText(row.children[0], peer);
-    setText(row.children[1], rangesOf(owned.get(peer)));
+    setText(row.children[1], parts.get(peer));
   });
   const asked = run.spec.experts ? run.spec.experts.owners : 0;
   const lacking = experts.filter((expert) => expert.owners.length < asked);

@@ -29,8 +29,9 @@ class Parameters(Protocol):
     # Where the values lie in several places there may also be put_aside() and put_back(), without
     # arguments: between the two they may be written, and then they are what they were.
 
-    # A run in which peers own experts needs freeze(names) as well. The tensors with these names are
-    # not trained until the next call: no step may move them. All others are trained.
+    # A run in which peers own experts, or train slices of adapters, needs freeze(names) as well.
+    # The tensors with these names are not trained until the next call: no step may move them. All
+    # others are trained.
 
 
 def elements(shapes: Shapes) -> int:

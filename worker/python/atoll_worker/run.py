@@ -305,9 +305,11 @@ class Run:
 
     def _need_freeze(self) -> None:
         if not hasattr(self._parameters, "freeze"):
-            raise WorkerFailure("peers own experts in this run ([experts]), and the parameters of "
-                                f"this worker ({type(self._parameters).__name__}) have no freeze() "
-                                "for those of others; use atoll-worker, atoll-hf-worker or "
+            what = "train slices of adapters in this run ([model] lora_slice)" \
+                if self.spec.model.lora_slice else "own experts in this run ([experts])"
+            raise WorkerFailure(f"peers {what}, and the parameters of this worker "
+                                f"({type(self._parameters).__name__}) have no freeze() for those "
+                                "of others; use atoll-worker, atoll-hf-worker or "
                                 "atoll_worker.torch.attach")
 
     def _freeze(self, train: worker_pb2.TrainSteps) -> None:

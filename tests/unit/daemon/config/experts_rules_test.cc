@@ -139,6 +139,106 @@ TEST(ExpertsConfig, AutoIsSync) {
   EXPECT_THAT(because, HasSubstr("sync is the one mode in which experts have owners"));
 }
 
+// Adapters of rank 16, as `more` has them.
+std::string SlicedText(const std::string& more) {
+  return absl::StrCat("[model]\nlora_rank = 16\nbase_digest = \"", std::string(64, 'a'), "\"\n",
+                      more);
+}
+
+// Broken: peers would not know from the record which tensors are slices, or a run whose adapters
+// are whole would get another digest.
+TEST(SlicesConfig, TheRecordHasTheSlices) {
+  const auto recorded = [](const std::string& text) {
+    const absl::StatusOr<Config> config = ConfigFile().Load(text);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? MakeRunSpec(*config) : v1::RunSpec();
+  };
+  const v1::RunSpec sliced = recorded(SlicedText("lora_slice = 4\n"));
+  EXPECT_EQ(sliced.model().lora_slice(), 4u);
+  EXPECT_EQ(sliced.experts().owners(), 0u);
+  EXPECT_THAT(sliced.experts().tensors(), ElementsAre("*.slice#*"));
+  EXPECT_TRUE(HasExperts(sliced));
+  const v1::RunSpec whole = recorded(SlicedText(""));
+  EXPECT_FALSE(whole.has_experts());
+  EXPECT_FALSE(HasExperts(whole));
+  EXPECT_TRUE(
+      recorded(SlicedText("lora_slice = 4\n[worker]\nlora_rank = 8\n")).SerializeAsString() ==
+      sliced.SerializeAsString())
+      << "what a machine trains is its own";
+}
+
+// Broken: a run would begin whose adapters cannot be cut, or with a setting that needs whole
+// updates.
+TEST(SlicesConfig, RefusesWhatDoesNotGoTogether) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"lora_slice = 3\n",
+       "[model] lora_slice is 3; it must divide [model] lora_rank (16) and be "},
+      {"lora_slice = 16\n", "and be less than that"},
+      {"lora_slice = 32\n", "[model] lora_slice is 32; it must divide"},
+      {"lora_slice = 4\nlocal = \"*.lora_B.*\"\n",
+       "[model] local must be empty with [model] lora_"},
+      {"lora_slice = 4\n[mode]\nkind = \"streaming\"\n",
+       "[mode] kind must be 'sync' or 'auto' with"},
+      {"lora_slice = 4\n[data]\nprivate = true\n[privacy]\nmasked = true\n",
+       "[privacy] masked must be false with [model] lora_slice above 0"},
+      {"lora_slice = 4\n[data]\nprivate = true\n[privacy]\nclip = 1\nnoise = 1\n",
+       "[privacy] clip must be 0 with"},
+      {"lora_slice = 4\n[inner]\noptimizer = \"sgd\"\ncontrol_variates = true\n",
+       "[inner] control_variates must be false with"},
+      {"lora_slice = 4\n[exchange]\naggregation = \"median\"\n",
+       "[exchange] aggregation must be 'mean' with"},
+      {"lora_slice = 4\n[exchange]\nplan = \"regions\"\n", "[exchange] plan must be 'flat' or"},
+      {"lora_slice = 4\n[outer]\nrule = \"delayed_nesterov\"\n",
+       "[outer] rule must be another than"},
+      {"lora_slice = 4\n[parties]\nhosted = 4\n", "[parties] hosted must be 0 with"},
+      {"lora_slice = 4\n[worker]\nlora_rank = 6\n",
+       "[worker] lora_rank is 6; it must be a multiple of [model] lora_slice (4), at most [model] "
+       "lora_rank (16)"},
+      {"lora_slice = 4\n[worker]\nlora_rank = 20\n", "[worker] lora_rank is 20; it must be"},
+  };
+  for (const auto& [text, refused] : cases) {
+    EXPECT_THAT(ConfigFile().ErrorOf(SlicedText(text)), HasSubstr(refused));
+  }
+  EXPECT_THAT(ConfigFile().ErrorOf("[model]\nlora_slice = 4\n"),
+              HasSubstr("it must divide [model] lora_rank (0)"));
+  for (const char* fine : {"", "[worker]\nlora_rank = 16\n", "[exchange]\nslow_codec = \"int4\"\n",
+                           "[federation]\nparticipation = 0.5\n"}) {
+    EXPECT_EQ(ConfigFile().ErrorOf(SlicedText(absl::StrCat("lora_slice = 4\n", fine))), "") << fine;
+  }
+}
+
+// Broken: a machine's own file, which does not have the run's keys, would be refused; or a rank
+// would be ignored without a word where it has no meaning.
+TEST(SlicesConfig, AMachinesRankIsJudgedWhereTheRunIsKnown) {
+  const std::string own =
+      "[peer]\nid = \"p\"\ndir = \"d\"\n[data]\npath = \"x.txt\"\n[worker]\nlora_rank = 8\n";
+  ConfigFile file;
+  file.Write("x.txt", "text");
+  EXPECT_EQ(file.ErrorOf(own, ConfigUse::kPeer), "");
+  EXPECT_THAT(
+      ConfigFile().ErrorOf(SlicedText("base = \"b\"\n[worker]\nlora_rank = 8\n[run]\nid = \"r\"\n"),
+                           ConfigUse::kCoordinator),
+      HasSubstr("[worker] lora_rank is 8, and the run's adapters are whole"));
+}
+
+// Broken: zeros would be sent between slices, and nobody would know.
+TEST(SlicesConfig, WarnsOfPadding) {
+  Config config;
+  config.model.kind = "llama";
+  config.model.width = 64;
+  config.model.layers = 2;
+  config.model.lora_rank = 16;
+  config.model.lora_slice = 4;
+  config.exchange.chunk_elements = 4096;
+  // Each slice has 2 layers x 2 modules x 4 ranks x (64 + 64) = 2,048 values.
+  EXPECT_THAT(WarningOfPadding(config),
+              HasSubstr("[exchange] chunk_elements is 4096: each slice begins at a chunk, and the "
+                        "zeros between make an entry 1.75 times as long as the adapters"));
+  config.model.width = 2048;
+  config.model.heads = 16;
+  EXPECT_EQ(WarningOfPadding(config), "");
+}
+
 // Broken: somebody would wait for memory to be saved in a run in which everybody owns everything.
 TEST(ExpertsConfig, WarnsWhereAllOwnAll) {
   Config config;

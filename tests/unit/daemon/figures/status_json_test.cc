@@ -211,6 +211,30 @@ TEST(StatusJsonTest, ShowsWhoOwnsWhichExperts) {
                                            "peer"));
 }
 
+// Broken: nobody could see which machine trains how many ranks, or that some are trained by nobody.
+TEST(StatusJsonTest, ShowsWhoTrainsWhichRanks) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  EXPECT_EQ(RunStatusJson(status)["lora_ranks"], nullptr);
+  status.mutable_spec()->mutable_model()->set_lora_rank(16);
+  status.mutable_spec()->mutable_model()->set_lora_slice(4);
+  status.mutable_spec()->mutable_experts()->add_tensors("*.slice#*");
+  for (uint32_t number = 0; number < 4; ++number) {
+    v1::ExpertStatus* const slice = status.add_experts();
+    slice->set_number(number);
+    if (number < 1) slice->add_owners("p1");
+    if (number < 3) slice->add_owners("p2");
+  }
+  EXPECT_EQ(RanksText(status),
+            (std::vector<std::string>{"p1 trains ranks 1-4", "p2 trains ranks 1-12",
+                                      "nobody trains ranks 13-16: they do not move until somebody "
+                                      "does"}));
+  EXPECT_THAT(RunStatusText(status), Contains(HasSubstr("p2 trains ranks 1-12")));
+  const auto json = RunStatusJson(status);
+  EXPECT_EQ(json["lora_ranks"].dump(), R"({"p1":4,"p2":12})");
+  EXPECT_TRUE(json["experts"].empty());
+  EXPECT_EQ(json["spec"]["model"]["lora_slice"], 4);
+}
+
 // Broken: nobody could tell from a log which updates an expert's mean was taken over.
 TEST(StatusJsonTest, AHeaderIsShownWithItsSets) {
   v1::EntryHeader header;

@@ -101,6 +101,7 @@ class WorkerProcessTest : public ::testing::Test {
     settings.slower = slower;
     settings.sharding = sharding;
     settings.memory = memory_;
+    settings.lora_rank = lora_rank_;
     settings.system_root = system_root_;
     settings.socket = absl::StrCat("unix:", dir_.File("worker.sock"));
     worker_ = std::make_unique<WorkerProcess>(Env{executor_, files_, transport_, log_}, settings);
@@ -123,6 +124,7 @@ class WorkerProcessTest : public ::testing::Test {
   TemporaryDirectory dir_;
   std::string system_root_;
   uint64_t memory_ = 0;
+  uint32_t lora_rank_ = 0;
   PosixExecutor executor_{PosixExecutor::Options()};
   PosixFiles files_;
   FileTransport transport_;
@@ -173,6 +175,18 @@ TEST_F(WorkerProcessTest, OneIsToldHowSlowItsMachineIs) {
   Start("exit 1", 2.5);
   ASSERT_TRUE(RunToLoss(1));
   EXPECT_EQ(lost_[0], "[worker] slower must be 1 with a model of kind 'external'");
+}
+
+TEST_F(WorkerProcessTest, AMachineTrainsRanksThatTheRunHas) {
+  // Broken: a machine would train more or other ranks than its owner has said, without a word.
+  lora_rank_ = 6;
+  spec_.mutable_model()->set_lora_rank(16);
+  spec_.mutable_model()->set_lora_slice(4);
+  Start("exit 1");
+  ASSERT_TRUE(RunToLoss(1));
+  EXPECT_EQ(lost_[0],
+            "[worker] lora_rank is 6; it must be a multiple of [model] lora_slice (4), at most "
+            "[model] lora_rank (16)");
 }
 
 TEST_F(WorkerProcessTest, OneIsToldHowToFitIntoItsMemory) {

@@ -101,6 +101,56 @@ TEST(ExpertTerms, AModelWithoutTheExpertsIsRefused) {
   EXPECT_THAT(refusal(OwnedSpec(0), 4), HasSubstr("tensors has no meaning with owners = 0"));
 }
 
+// Adapters of `ranks` ranks in slices of 2, one tensor each, and perhaps one that is whole.
+v1::Manifest SlicesOf(uint32_t ranks, bool whole = false) {
+  v1::Manifest manifest;
+  const auto add = [&](const std::string& name) {
+    v1::Tensor* const tensor = manifest.add_tensors();
+    tensor->set_name(name);
+    tensor->add_shape(4096);
+    tensor->set_offset(manifest.elements());
+    manifest.set_elements(manifest.elements() + 4096);
+  };
+  for (uint32_t i = 0; i < ranks / 2; ++i) {
+    add(absl::StrCat("model.layers.0.self_attn.q_proj.lora_A.slice", i, ".weight"));
+  }
+  if (whole) add("model.layers.0.self_attn.q_proj.lora_A.weight");
+  return manifest;
+}
+
+// Broken: a run with slices would never begin, or one would whose peers count other slices.
+TEST(ExpertTerms, SlicesAreAllThatIsTrained) {
+  v1::RunSpec spec = OwnedSpec(0);
+  spec.mutable_experts()->set_tensors(0, "*.slice#*");
+  spec.mutable_model()->set_lora_rank(8);
+  spec.mutable_model()->set_lora_slice(2);
+  EXPECT_TRUE(CheckExperts(spec, SlicesOf(8)).ok()) << CheckExperts(spec, SlicesOf(8));
+  const auto refusal = [&](const v1::RunSpec& refused, const v1::Manifest& manifest) {
+    return std::string(CheckExperts(refused, manifest).message());
+  };
+  EXPECT_THAT(
+      refusal(spec, SlicesOf(6)),
+      HasSubstr("the adapters have slices 0-2; with [model] lora_rank = 8 and lora_slice = 2 "
+                "they must be 0-3"));
+  EXPECT_THAT(refusal(spec, SlicesOf(8, true)), HasSubstr("every tensor that is trained must be"));
+  v1::RunSpec odd = spec;
+  odd.mutable_experts()->set_owners(2);
+  EXPECT_THAT(refusal(odd, SlicesOf(8)),
+              HasSubstr("[experts] owners = 2 cannot be combined with [model] lora_slice = 2"));
+  odd = spec;
+  odd.mutable_model()->set_lora_slice(3);
+  EXPECT_THAT(refusal(odd, SlicesOf(8)), HasSubstr("[model] lora_slice is 3; it must divide"));
+  odd = spec;
+  odd.mutable_model()->add_local("*.lora_B.*");
+  EXPECT_THAT(refusal(odd, SlicesOf(8)), HasSubstr("[model] local cannot be combined with"));
+  odd = spec;
+  odd.mutable_mode()->set_kind("async");
+  EXPECT_THAT(refusal(odd, SlicesOf(8)), HasSubstr("cannot be combined with [model] lora_slice"));
+  odd = spec;
+  odd.mutable_federation()->set_participation_bits(0x3f000000);  // 0.5
+  EXPECT_TRUE(CheckExperts(odd, SlicesOf(8)).ok());
+}
+
 // Broken: a peer would end at the check of a grid that a run's record can ask for.
 TEST(ExpertTerms, ThePaddedGridHasSoManyChunks) {
   const auto with_shared = [](uint64_t values) {

@@ -224,6 +224,16 @@ TEST(CheckWorker, NamesTheFirstDifference) {
   other.set_data_digest(std::string(32, 'e'));
   EXPECT_THAT(CheckWorker(genesis, other).message(), HasSubstr("6565656565656565"));
   EXPECT_THAT(CheckWorker(genesis, other).message(), HasSubstr("6464646464646464"));
+  genesis.mutable_spec()->mutable_model()->set_lora_rank(16);
+  for (const uint32_t slice : {0, 4}) {
+    genesis.mutable_spec()->mutable_model()->set_lora_slice(slice);
+    other = worker;
+    EXPECT_TRUE(CheckWorker(genesis, other).ok());
+    other.set_lora_rank(8);
+    EXPECT_EQ(CheckWorker(genesis, other).ok(), slice == 4);
+    other.set_lora_rank(6);
+    EXPECT_THAT(CheckWorker(genesis, other).message(), HasSubstr("[worker] lora_rank is 6"));
+  }
 }
 
 // Would break: a Ready could tell the coordinator what masks are to hide, or come from somebody

@@ -37,11 +37,32 @@ v1::Genesis ThreeExperts(uint32_t owners) {
   return genesis;
 }
 
+// Adapters of rank 6 in three slices, each with 4 values.
+v1::Genesis ThreeSlices() {
+  v1::Genesis genesis;
+  v1::RunSpec& spec = *genesis.mutable_spec();
+  spec.set_run_id("r1");
+  spec.mutable_exchange()->set_chunk_elements(4);
+  spec.mutable_model()->set_lora_rank(6);
+  spec.mutable_model()->set_lora_slice(2);
+  spec.mutable_experts()->add_tensors("*.slice#*");
+  for (int slice = 0; slice < 3; ++slice) {
+    v1::Tensor* const tensor = genesis.mutable_manifest()->add_tensors();
+    tensor->set_name(absl::StrCat("h.lora_A.slice", slice, ".weight"));
+    tensor->add_shape(4);
+    tensor->set_offset(genesis.manifest().elements());
+    genesis.mutable_manifest()->set_elements(genesis.manifest().elements() + 4);
+  }
+  return genesis;
+}
+
 // A coordinator's record of a run, and a round in which the peers that join train.
 struct ExpertsFixture {
   explicit ExpertsFixture(uint32_t owners, const v1::EntryHeader* newest = nullptr)
+      : ExpertsFixture(ThreeExperts(owners), newest) {}
+  explicit ExpertsFixture(const v1::Genesis& genesis, const v1::EntryHeader* newest = nullptr)
       : settings(Settings()),
-        stored(Stored(owners, newest)),
+        stored(Stored(genesis, newest)),
         ledger(settings, stored, absl::UnixEpoch()),
         roster(absl::Seconds(1000), absl::UnixEpoch(), {}),
         round({2, 1}, true, ledger.version() + 1) {}
@@ -52,22 +73,23 @@ struct ExpertsFixture {
     settings.header_digest = [](const v1::EntryHeader&) { return std::string(32, 'h'); };
     return settings;
   }
-  static StoredRun Stored(uint32_t owners, const v1::EntryHeader* newest) {
+  static StoredRun Stored(const v1::Genesis& genesis, const v1::EntryHeader* newest) {
     StoredRun stored;
-    stored.genesis = ThreeExperts(owners);
+    stored.genesis = genesis;
     stored.spec = stored.genesis->spec();
     stored.epoch = 1;
     if (newest != nullptr) stored.headers.push_back(*newest);
     return stored;
   }
 
-  void Join(const std::string& peer) {
+  void Join(const std::string& peer, uint32_t lora_rank = 0) {
     v1::Hello hello;
     hello.set_peer(peer);
     hello.set_has_state(true);
     hello.set_version(round.version() - 1);
     roster.Join(absl::UnixEpoch(), ++sessions, hello);
     round.trainer(peer).worker_ready = true;
+    round.trainer(peer).lora_rank = lora_rank;
   }
   std::string Told(const std::string& peer) {
     v1::Train train;
@@ -204,6 +226,31 @@ TEST(RunExperts, AnEntryHasThePaddedVector) {
   EXPECT_EQ(terms.grid.experts(), 3u);
   EXPECT_EQ(terms.grid.Part(1), 0u);
   EXPECT_EQ(terms.grid.Part(4), 3u);
+}
+
+// Broken: a machine would be told to train ranks for which it is too small, or its update would not
+// count for all that it has trained.
+TEST(RunExperts, OfSlicesEachPeerTrainsWhatItSays) {
+  ExpertsFixture f(ThreeSlices());
+  f.Join("all");
+  f.Join("small", 2);
+  f.Join("middle", 4);
+  EXPECT_EQ(f.Told("small"), "\x01");
+  EXPECT_EQ(f.Told("middle"), "\x03");
+  EXPECT_EQ(f.Told("all"), "\x07");
+  EXPECT_EQ(f.Shown(), "0:all,middle,small, 1:all,middle, 2:all, ");
+  EXPECT_TRUE(f.Check("middle", "\x03").ok());
+  EXPECT_FALSE(f.Check("middle", "\x08").ok());
+  EXPECT_EQ(f.Limited("middle", "\x03"), "\x03");
+  // Its worker has been started again with another rank since.
+  f.round.trainer("middle").lora_rank = 2;
+  EXPECT_EQ(f.Told("middle"), "\x01");
+  EXPECT_EQ(f.Limited("middle", "\x03"), "\x03") << "it has trained both";
+  EXPECT_EQ(f.experts.Elements(f.ledger, 1), 12u) << "there is no shared part";
+  // After a restart of the coordinator a peer offers what it was told before.
+  ExpertsFixture early(ThreeSlices());
+  EXPECT_TRUE(early.Check("small", "\x01").ok());
+  EXPECT_EQ(early.Shown(), "0:small, 1: 2: ");
 }
 
 // Broken: a run without experts would tell its peers of owners, and refuse their updates.

@@ -64,6 +64,29 @@ TEST(ManifestTest, AdaptersAreAllThereIs) {
   EXPECT_EQ(manifest->elements(), 2u * (3 * 16 + 8 * 3));
 }
 
+// Broken: peers would not find the slices that they train, or a whole adapter would have another
+// layout than its slices.
+TEST(ManifestTest, SlicesHaveTensorsOfTheirOwn) {
+  v1::ModelSpec model = WithAdapters(TinyLlama(), {"k_proj"});
+  model.set_lora_rank(4);
+  model.set_lora_slice(2);
+  const auto manifest = MakeManifest(model);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  ASSERT_EQ(manifest->tensors_size(), 8);
+  EXPECT_EQ(manifest->tensors(1).name(), "model.layers.0.self_attn.k_proj.lora_A.slice1.weight");
+  EXPECT_THAT(manifest->tensors(1).shape(), ::testing::ElementsAre(2, 16));
+  EXPECT_EQ(manifest->tensors(2).name(), "model.layers.0.self_attn.k_proj.lora_B.slice0.weight");
+  EXPECT_THAT(manifest->tensors(2).shape(), ::testing::ElementsAre(8, 2));
+  EXPECT_EQ(manifest->elements(), TrainedParameters(model));
+  model.set_lora_slice(3);
+  EXPECT_THAT(std::string(MakeManifest(model).status().message()),
+              HasSubstr("model.lora_slice is 3; it must divide model.lora_rank (4)"));
+  model.set_lora_slice(2);
+  model.add_local("*.lora_B.*");
+  EXPECT_THAT(std::string(MakeManifest(model).status().message()),
+              HasSubstr("model.local must be"));
+}
+
 // Broken: other programs would not find the experts of a model that they have made.
 TEST(ManifestTest, ExpertsHaveTheNamesOfTheirFamily) {
   const auto names = [](const v1::ModelSpec& model) {

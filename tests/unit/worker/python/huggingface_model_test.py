@@ -248,6 +248,64 @@ class ModelTest(unittest.TestCase):
         with self.assertRaisesRegex(WorkerFailure, "lora_targets"):
             build(ModelFolder(self.folder), self.spec(lora_rank=3, lora_targets=["none"]))
 
+    def sliced(self, **more):
+        """A run of adapters of rank 4 in slices of 2."""
+        return self.spec(lora_rank=4, lora_slice=2, lora_alpha=8,
+                         lora_targets=["q_proj", "up_proj"], **more)
+
+    @unittest.skipIf(peft is None, "PEFT is not installed")
+    def test_slices_of_adapters_add_up(self):
+        """Broken: a peer would train slices that it leaves to others, or an export of some ranks
+        would not be what those ranks do in the run."""
+        spec = self.sliced()
+        with self.daemon(spec) as daemon:
+            daemon.configure.spec.experts.tensors.append("*.slice#*")
+            configured = self.start(daemon)
+            tensors = configured.manifest.tensors
+            self.assertEqual(16, len(tensors))  # A and B of two modules in two layers, by slices
+            others = [one for one in tensors if ".slice1." in one.name]
+            self.assertEqual(8, len(others))
+            self.assertEqual({2}, {min(one.shape) for one in tensors})
+            before, _ = self.evaluate(daemon)
+            daemon.train(steps=10, frozen=[worker_pb2.ValueRange(
+                first=one.offset, count=int(np.prod(one.shape))) for one in others])
+            daemon.expect("boundary")
+            for one in tensors:
+                part = daemon.update[one.offset:one.offset + int(np.prod(one.shape))]
+                self.assertEqual(".slice1." in one.name, not np.any(part), one.name)
+            daemon.theta[:] -= daemon.update
+            first, _ = self.evaluate(daemon)
+            self.assertLess(first, before)
+            low = daemon.theta.copy()
+            daemon.train(steps=10)
+            daemon.expect("boundary")
+            daemon.theta[:] -= daemon.update
+            both, _ = self.evaluate(daemon)
+            self.assertLess(both, first)
+            theta = daemon.theta.copy()
+            daemon.stop()
+            self.assertIsNone(daemon.error)
+        self.exports_ranks(spec, low, theta, first, both)
+
+    def exports_ranks(self, spec, low, theta, first, both):
+        """The export of all ranks is what the run evaluates; so is that of rank 2 where the others
+        have learnt nothing."""
+        for values, rank, loss, name in ((theta, 0, both, "all"), (low, 2, first, "low")):
+            output = os.path.join(self.top, f"ranks-{name}")
+            files = export.write_folder(spec, values, self.folder, output, lora_rank=rank)
+            self.assertIn("adapter_model.safetensors", files)
+            self.assertNotIn("slice0", files)
+            read = peft.AutoPeftModelForCausalLM.from_pretrained(output).eval()
+            self.assertEqual(rank or 4, read.peft_config["default"].r)
+            self.assertAlmostEqual(self.theirs(read), loss, places=5)
+        for rank, what in ((3, "multiple of .* lora_slice \\(2\\)"), (6, "at most .* \\(4\\)")):
+            with self.assertRaisesRegex(WorkerFailure, what):
+                export.write_folder(spec, theta, self.folder, output, force=True, lora_rank=rank)
+        with self.assertRaisesRegex(WorkerFailure, "no adapters in slices"):
+            export.write_folder(self.spec(), theta, self.folder, output, force=True, lora_rank=2)
+        with self.assertRaisesRegex(WorkerFailure, "has adapters already"):
+            build(ModelFolder(output), spec)
+
     def changed(self, name, change, folder=None, file="model.safetensors"):
         """A copy of the folder whose tensors `change` has had."""
         path = os.path.join(self.top, name)

@@ -31,6 +31,8 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--base", help="the run's [model] path")
     export.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32", help="of the weights")
     export.add_argument("--tokenizer", help="a folder whose tokenizer goes along [the model's]")
+    export.add_argument("--lora-rank", type=int, default=0,
+                        help="of adapters with slices: how many ranks, from the first on [all]")
     export.add_argument("--force", nargs="?", const="true", default="false",
                         help="write over a folder that is there")
     digest = modes.add_parser("digest", help="print the SHA-256 of a base, for base_digest")
@@ -47,6 +49,7 @@ def _export(options: argparse.Namespace) -> int:
         more = ["--dtype", options.dtype]
         more += ["--base", os.path.abspath(options.base)] if options.base else []
         more += ["--tokenizer", options.tokenizer] if options.tokenizer else []
+        more += ["--lora-rank", str(options.lora_rank)] if options.lora_rank else []
         more += ["--force"] if options.force == "true" else []
         program = shutil.which(sys.argv[0]) or os.path.abspath(sys.argv[0])
         return export.through_atoll(program, options.dir, output, more)
@@ -57,7 +60,8 @@ def _export(options: argparse.Namespace) -> int:
                             "the parameters alone")
     spec, values = export.read_state(sys.stdin.buffer)
     for name in export.write_folder(spec, values, options.base, output, options.dtype,
-                                    options.tokenizer, options.force == "true"):
+                                    options.tokenizer, options.force == "true",
+                                    options.lora_rank):
         print(name)
     return 0
 

@@ -12,7 +12,7 @@ from atoll.v1 import run_pb2
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.folder import (MORE_TEMPLATES, ModelFolder,
                                              belongs_to_tokenizer)
-from atoll_worker.huggingface.model import build, load_tokenizer, trained
+from atoll_worker.huggingface.model import build, join_slices, load_tokenizer, trained
 from atoll_worker.huggingface.needs import need
 from atoll_worker.parameters import elements
 
@@ -36,8 +36,9 @@ def read_state(source: BinaryIO) -> Tuple[run_pb2.RunSpec, np.ndarray]:
 
 def write_folder(spec: run_pb2.RunSpec, values: np.ndarray, base: str, output: str,
                  dtype: str = "fp32", tokenizer: Optional[str] = None,
-                 force: bool = False) -> List[str]:
-    """Writes the folder and returns the names of its files. `base` is the run's [model] path."""
+                 force: bool = False, lora_rank: int = 0) -> List[str]:
+    """Writes the folder and returns the names of its files. `base` is the run's [model] path. Of
+    adapters with slices the folder has the first `lora_rank` ranks; 0 means all."""
     from atoll_worker.torch import attach
     torch = need("torch")
     if spec.model.kind not in ("huggingface", "external"):
@@ -45,6 +46,7 @@ def write_folder(spec: run_pb2.RunSpec, values: np.ndarray, base: str, output: s
                             "writes that without this worker")
     if os.path.isdir(output) and os.listdir(output) and not force:
         raise WorkerFailure(f"'{output}' is not empty; give another folder, or --force")
+    _check_rank(spec.model, lora_rank)
     folder = ModelFolder(base)
     model = build(folder, spec, quantise=False)  # adapters are the same beside any base
     shapes = attach(model).shapes()
@@ -52,6 +54,8 @@ def write_folder(spec: run_pb2.RunSpec, values: np.ndarray, base: str, output: s
         raise WorkerFailure(f"the run has {len(values)} parameters and the model of '{base}' "
                             f"{elements(shapes)}; name the run's own folder with --base")
     attach(model).write(values)
+    if spec.model.lora_slice:
+        model = join_slices(model, spec.model, lora_rank or spec.model.lora_rank)
     if dtype == "bf16":
         for _, one in trained(model):
             one.data = one.data.to(torch.bfloat16)
@@ -60,12 +64,25 @@ def write_folder(spec: run_pb2.RunSpec, values: np.ndarray, base: str, output: s
     model.config.use_cache = True
     made = output.rstrip("/") + ".new"
     shutil.rmtree(made, ignore_errors=True)
-    model.save_pretrained(made, safe_serialization=True)
+    only = {"selected_adapters": ["default"]} if spec.model.lora_slice else {}
+    model.save_pretrained(made, safe_serialization=True, **only)
     load_tokenizer_unchanged(folder.tokenizer_folder(tokenizer), made)
     if os.path.isdir(output):
         shutil.rmtree(output)
     os.rename(made, output)
     return sorted(os.listdir(output))
+
+
+def _check_rank(spec: run_pb2.ModelSpec, rank: int) -> None:
+    """WorkerFailure: the run's adapters cannot be cut at this rank. 0 means all of them."""
+    if rank in (0, spec.lora_rank):
+        return
+    if not spec.lora_slice:
+        raise WorkerFailure(f"--lora-rank is {rank}, and the run's model has no adapters in slices "
+                            "([model] lora_slice): leave it out")
+    if rank < 0 or rank > spec.lora_rank or rank % spec.lora_slice:
+        raise WorkerFailure(f"--lora-rank is {rank}; it must be a multiple of [model] lora_slice "
+                            f"({spec.lora_slice}), at most [model] lora_rank ({spec.lora_rank})")
 
 
 def load_tokenizer_unchanged(folder: str, output: str) -> None:

@@ -154,9 +154,62 @@ def base_digest(folder: ModelFolder, precision: str, seed: int, model: Any = Non
     return digest_of((name, one) for name, one in model.named_parameters() if not one.requires_grad)
 
 
+def _lora(peft: Any, spec: run_pb2.ModelSpec, rank: int) -> Any:
+    """PEFT's description of adapters of this rank, scaled as the run's are."""
+    targets: Any = list(spec.lora_targets) or None
+    if targets == ["all_linear"]:
+        targets = "all-linear"
+    alpha = spec.lora_alpha * rank / spec.lora_rank
+    return peft.LoraConfig(task_type="CAUSAL_LM", r=rank, lora_alpha=alpha, lora_dropout=0.0,
+                           target_modules=targets)
+
+
+def slice_names(spec: run_pb2.ModelSpec) -> List[str]:
+    """What PEFT calls the slices of the run's adapters; it puts these into the tensors' names."""
+    if spec.lora_slice >= spec.lora_rank or spec.lora_rank % spec.lora_slice != 0:
+        raise WorkerFailure(f"[model] lora_slice is {spec.lora_slice}; it must divide [model] "
+                            f"lora_rank ({spec.lora_rank}) and be less than that")
+    return [f"slice{i}" for i in range(spec.lora_rank // spec.lora_slice)]
+
+
+def _with_slices(peft: Any, model: Any, spec: run_pb2.ModelSpec) -> Any:
+    """Each slice is an adapter of its own, and PEFT adds up the outputs of all (Fed-PLoRA,
+    arXiv:2602.16936)."""
+    names = slice_names(spec)
+    made = peft.get_peft_model(model, _lora(peft, spec, spec.lora_slice), adapter_name=names[0])
+    for name in names[1:]:
+        made.add_adapter(name, _lora(peft, spec, spec.lora_slice))
+    made.base_model.set_adapter(names)
+    return made
+
+
+def join_slices(model: Any, spec: run_pb2.ModelSpec, rank: int) -> Any:
+    """Adds PEFT's adapter "default", which does what the slices of the first `rank` ranks do
+    together, and makes it the only one that is active."""
+    torch, peft = need("torch"), need("peft", "pip install 'atoll-worker[hf]'")
+    names = slice_names(spec)[:rank // spec.lora_slice]
+    model.add_adapter("default", _lora(peft, spec, rank))
+    with torch.no_grad():
+        for module in model.modules():
+            for which, dimension in (("lora_A", 0), ("lora_B", 1),
+                                     ("lora_embedding_A", 0), ("lora_embedding_B", 1)):
+                parts = getattr(module, which, None)
+                if parts is None or "default" not in parts:
+                    continue
+                matrices = [getattr(parts[name], "weight", parts[name])
+                            for name in (*names, "default")]
+                matrices[-1].copy_(torch.cat(matrices[:-1], dimension))
+    model.set_adapter("default")
+    return model
+
+
 def _with_adapters(model: Any, folder: ModelFolder, spec: run_pb2.ModelSpec) -> Any:
     peft = need("peft", "pip install 'atoll[hf]'")
     try:
+        if folder.is_adapter and spec.lora_slice:
+            raise WorkerFailure(f"[model] lora_slice is {spec.lora_slice}, and '{folder.path}' has "
+                                "adapters already, which are whole: leave lora_slice out, or name "
+                                "the base's folder as [model] path")
         if folder.is_adapter:
             model = peft.PeftModel.from_pretrained(model, folder.path, is_trainable=True)
             check_adapters(model, folder.path)
@@ -166,12 +219,9 @@ def _with_adapters(model: Any, folder: ModelFolder, spec: run_pb2.ModelSpec) -> 
                                     f"{getattr(told, 'r', 'none')}; [model] lora_rank is "
                                     f"{spec.lora_rank}: leave it out, or make them equal")
             return model
-        targets: Any = list(spec.lora_targets) or None
-        if targets == ["all_linear"]:
-            targets = "all-linear"
-        return peft.get_peft_model(model, peft.LoraConfig(
-            task_type="CAUSAL_LM", r=spec.lora_rank, lora_alpha=spec.lora_alpha,
-            lora_dropout=0.0, target_modules=targets))
+        if spec.lora_slice:
+            return _with_slices(peft, model, spec)
+        return peft.get_peft_model(model, _lora(peft, spec, spec.lora_rank))
     except (TypeError, *read_errors()) as error:
         raise WorkerFailure(f"adapters: {short(error)} ([model] lora_targets)") from error
 

@@ -34,9 +34,10 @@ def check(spec: run_pb2.RunSpec) -> None:
     """Refuses by name what is not divided."""
     check_torch()
     if spec.experts.tensors:
-        raise WorkerFailure("peers own experts in this run ([experts]), and a model that is "
-                            "divided among devices (sharding) trains all of its tensors; leave "
-                            "out sharding")
+        what = "train slices of adapters in this run ([model] lora_slice)" \
+            if spec.model.lora_slice else "own experts in this run ([experts])"
+        raise WorkerFailure(f"peers {what}, and a model that is divided among devices (sharding) "
+                            "trains all of its tensors; leave out sharding")
     if spec.model.base_bits:
         raise WorkerFailure(f"[model] base_bits = {spec.model.base_bits}: a base in so few bits is "
                             "not divided among devices; leave out base_bits, or sharding")

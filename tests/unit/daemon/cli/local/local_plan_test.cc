@@ -56,6 +56,10 @@ TEST(LocalPlanTest, SpeedsAreThePeersInTurn) {
   EXPECT_EQ(SpeedOf(*speeds, "peer-2"), 2.5);
   EXPECT_EQ(SpeedOf(*speeds, "peer-3"), 8);
   EXPECT_EQ(SpeedOf(*speeds, "peer-11"), 2.5);
+  EXPECT_EQ(LoraRankOf(*ParseLoraRanks("4,8, 16"), "peer-3"), 16u);
+  EXPECT_EQ(LoraRankOf(*ParseLoraRanks("4,8,16"), "peer-5"), 8u);
+  EXPECT_TRUE(ParseLoraRanks("")->empty());
+  EXPECT_FALSE(ParseLoraRanks("4,x").ok());
   EXPECT_TRUE(ParseSpeeds("")->empty());
   for (const char* wrong : {"0.5", "0", "-1", "nan", "inf", "1e9", "1,,2", "1,2,", "fast", "1;2"}) {
     EXPECT_FALSE(ParseSpeeds(wrong).ok()) << wrong;
