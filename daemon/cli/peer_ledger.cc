@@ -70,6 +70,12 @@ std::vector<LedgerRow> LedgerOf(const v1::RunStatus& status,
       past.peer.set_tokens(account.tokens());
     }
   }
+  for (const std::string& peer : status.never_come()) {
+    v1::PeerStatus& absent = by_peer[peer].peer;
+    absent.mutable_member()->set_peer(peer);
+    absent.mutable_member()->set_state("not come");
+    absent.set_why(kNeverCome);
+  }
   std::vector<LedgerRow> rows;
   for (auto& [peer, row] : by_peer) rows.push_back(std::move(row));
   for (const LedgerOrder& known : kOrders) {

@@ -15,7 +15,9 @@
 namespace atolld {
 
 struct LedgerRow {
-  v1::PeerStatus peer;  // only the name and the state "gone" if the run no longer lists the peer
+  // Only the name and the state: "gone" if the run no longer lists the peer, and "not come" if it
+  // has an identity and has never connected.
+  v1::PeerStatus peer;
   v1::Account account;  // empty, and null in JSON, if there is no contribution or no report
 };
 
@@ -23,7 +25,7 @@ struct LedgerRow {
 // descending for all others.
 std::vector<std::string> LedgerOrders();
 
-// Returns the peers that the run lists and, if `all` is true, also those that have contributed and
+// Returns the peers that the run lists, those that have never come and, if `all` is true, also those that have contributed and
 // are no longer listed. `order` is one of LedgerOrders().
 std::vector<LedgerRow> LedgerOf(const v1::RunStatus& status,
                                 const std::vector<v1::Account>& accounts, const std::string& order,

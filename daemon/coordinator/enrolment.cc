@@ -455,8 +455,7 @@ void Enrolment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const I
   });
 }
 
-std::string NotHereYet(const EnrolmentBook& book, absl::Time now) {
-  constexpr size_t kMostNamed = 4;
+std::vector<std::string> NeverCome(const EnrolmentBook& book, absl::Time now) {
   std::map<std::string, bool> seen;
   for (const KeyRecord& key : book.keys()) {
     if (key.role != RoleName(Role::kPeer) || EnrolmentBook::StateOf(key, now) != "valid") continue;
@@ -466,6 +465,12 @@ std::string NotHereYet(const EnrolmentBook& book, absl::Time now) {
   for (const auto& [peer, shown] : seen) {
     if (!shown) names.push_back(peer);
   }
+  return names;
+}
+
+std::string NotHereYet(const EnrolmentBook& book, absl::Time now) {
+  constexpr size_t kMostNamed = 4;
+  std::vector<std::string> names = NeverCome(book, now);
   if (names.empty()) return "";
   if (names.size() == 1) {
     return absl::StrCat("; ", names.front(), " has an identity and has not come: its log says why");

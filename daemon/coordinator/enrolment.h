@@ -96,9 +96,12 @@ class Enrolment {
   CallbackGuard guard_;
 };
 
+// Returns the names of the peers that have a valid identity and have never connected to this
+// coordinator with it, ascending.
+std::vector<std::string> NeverCome(const EnrolmentBook& book, absl::Time now);
+
 // Returns a text such as "; p3 has an identity and has not come: its log says why" that names the
-// peers that have never connected to this coordinator with their identities, or "" if all have. It
-// is appended to the reason why a run has not begun.
+// peers of NeverCome, or "" if all have come. It is appended to the reason why a run has not begun.
 std::string NotHereYet(const EnrolmentBook& book, absl::Time now);
 
 }  // namespace atolld

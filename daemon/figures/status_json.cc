@@ -286,6 +286,8 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"peers", PeersJson(status)},
                {"links", LinksJson(status)},
                {"doubts", DoubtsJson(status)},
+               {"never_come",
+                std::vector<std::string>(status.never_come().begin(), status.never_come().end())},
                {"experts", OwnersJson(status)},
                {"lora_ranks", RanksJson(status)}};
   RunFigures().Put(status, &json);
@@ -548,6 +550,10 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   }
   for (const v1::ReachDoubt& doubt : status.doubts()) {
     rows.push_back({&doubt == &*status.doubts().begin() ? "no way" : "", DoubtText(doubt)});
+  }
+  for (const std::string& peer : status.never_come()) {
+    rows.push_back({&peer == &*status.never_come().begin() ? "not come" : "",
+                    absl::StrCat(peer, ": ", kNeverCome)});
   }
   if (!status.has_seal()) rows.push_back({"ends", TimeLeftText(status)});
   if (status.has_seal()) {

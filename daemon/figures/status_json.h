@@ -13,6 +13,9 @@
 
 namespace atolld {
 
+// What is said of each peer of RunStatus.never_come.
+inline constexpr char kNeverCome[] = "it has an identity and has never come: its log says why";
+
 nlohmann::ordered_json RunStatusJson(const v1::RunStatus& status);
 nlohmann::ordered_json PeersJson(const v1::RunStatus& status);
 nlohmann::ordered_json PeerJson(const v1::PeerStatus& peer);

@@ -14,6 +14,7 @@
 namespace atolld {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -51,6 +52,12 @@ TEST(PeerLedger, IsSortedByWhatWasGiven) {
   const v1::RunStatus run = ThreePeers();
   EXPECT_THAT(NamesOf(LedgerOf(run, kGiven, "id", false)), ElementsAre("a", "b", "c"));
   EXPECT_THAT(NamesOf(LedgerOf(run, kGiven, "id", true)), ElementsAre("a", "b", "c", "gone-one"));
+  v1::RunStatus lacking = run;
+  lacking.add_never_come("never");
+  const std::vector<LedgerRow> rows = LedgerOf(lacking, kGiven, "id", false);
+  EXPECT_THAT(NamesOf(rows), ElementsAre("a", "b", "c", "never"));
+  EXPECT_EQ(rows.back().peer.member().state(), "not come");
+  EXPECT_THAT(LedgerText(rows), Contains(HasSubstr(kNeverCome)));
   EXPECT_THAT(NamesOf(LedgerOf(run, kGiven, "tokens", true)),
               ElementsAre("a", "gone-one", "b", "c"));
   EXPECT_THAT(NamesOf(LedgerOf(run, kGiven, "rounds", true)),

@@ -572,6 +572,7 @@ TEST(NotHereYet, NamesThosePeersWhoHaveNeverShownTheirIdentity) {
             "; p1, p2 have identities and have not come: their logs say why");
   book.See(now, Identity{"r1", Role::kPeer, "p1", "s1", p1.key}, absl::Hours(1));
   EXPECT_EQ(NotHereYet(book, now), "; p2 has an identity and has not come: its log says why");
+  EXPECT_EQ(NeverCome(book, now), std::vector<std::string>{"p2"});
   EXPECT_EQ(NotHereYet(book, now + absl::Hours(2)), "") << "it has run out";
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tests/unit/daemon/figures/run_statuses.h"
 
@@ -178,6 +179,17 @@ TEST(StatusJsonTest, ShowsModeAndUtilisation) {
   EXPECT_EQ(json["spec"]["mode"]["fragments"], 4);
   EXPECT_EQ(json["rounds"][0]["utilisation"]["compute_utilization"], 0.9);
   EXPECT_EQ(json["peers"][0]["utilisation"]["waited_bytes"], 1000000);
+}
+
+// Broken: a machine whose packets do not come through is nowhere, once the others have begun.
+TEST(StatusJsonTest, NamesThoseWhoHaveNeverCome) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  EXPECT_TRUE(RunStatusJson(status)["never_come"].empty());
+  EXPECT_THAT(RunStatusText(status), Not(Contains(HasSubstr("never come"))));
+  status.add_never_come("p8");
+  status.add_never_come("p9");
+  EXPECT_EQ(RunStatusJson(status)["never_come"][1], "p9");
+  EXPECT_THAT(RunStatusText(status), Contains(HasSubstr(absl::StrCat("p9: ", kNeverCome))));
 }
 
 // Broken: an operator would not see which peer's death an expert does not outlive.
