@@ -12,6 +12,10 @@ machine that slows down slows both. Prints one JSON object, of each model:
     ratio                    median over the pairs of the worker's time over PyTorch's
     pairs                    what they were made of
 
+With `--beside FOLDER` the atoll-worker of that folder, of another build, takes PyTorch's place, and
+`beside_ms` that of `pytorch_ms`. With `--processor-time` the times are those of the processors, for
+machines that have other work.
+
 Needs Debian's python3-protobuf for the worker's orders. If PYTHON has no torch, one line says so,
 and the exit code is 77.
 """
@@ -19,6 +23,7 @@ and the exit code is 77.
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -37,8 +42,8 @@ MODELS = {
 VOCABULARY = 256
 
 
-def worker_step(options, model):
-    """Seconds a step, as `atoll-worker measure` says."""
+def worker_step(options, model, folder):
+    """Seconds a step, as `atoll-worker measure` says; with --processor-time, of the processors."""
     sys.path.insert(0, os.path.join(options.bin, "..", "python"))
     from atoll.v1 import run_pb2
     layers, heads, width, context, batch = model
@@ -49,11 +54,22 @@ def worker_step(options, model):
         optimizer="adamw", batch=batch, precision=options.precision, learning_rate=1e-3,
         min_learning_rate=1e-4, warmup_steps=100, decay_steps=1000, beta1=0.9, beta2=0.99,
         weight_decay=0.1, gradient_clip=1.0))
-    done = subprocess.run(
-        [os.path.join(options.bin, "atoll-worker"), "measure", "--spec", "-", "--device", "cpu",
-         "--threads", str(options.threads), "--seconds", str(2 * options.seconds)],
-        input=spec.SerializeToString(), check=True, capture_output=True)
-    return json.loads(done.stdout)["step_seconds"]
+
+    def run(seconds):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [os.path.join(folder, "atoll-worker"), "measure", "--spec", "-", "--device", "cpu",
+             "--threads", str(options.threads), "--seconds", str(seconds)],
+            input=spec.SerializeToString(), check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        return json.loads(done.stdout), taken
+
+    measured, taken = run(2 * options.seconds)
+    if not options.processor_time:
+        return measured["step_seconds"]
+    # So short a time is over after the first step, which the longer one does not count either.
+    return (taken - run(1e-6)[1]) / measured["steps"]
 
 
 def pytorch_step(options, model):
@@ -61,7 +77,8 @@ def pytorch_step(options, model):
                        MKL_NUM_THREADS=str(options.threads))
     done = subprocess.run([options.python, os.path.abspath(__file__), "--inside",
                            json.dumps(model), "--seconds", str(options.seconds), "--threads",
-                           str(options.threads), "--precision", options.precision],
+                           str(options.threads), "--precision", options.precision] +
+                          ["--processor-time"] * options.processor_time,
                           env=environment, check=True, capture_output=True, text=True)
     return json.loads(done.stdout)["step_seconds"]
 
@@ -94,30 +111,45 @@ def inside(model, options):
 
     for _ in range(3):
         step()
-    began, steps = time.monotonic(), 0
-    while time.monotonic() - began < options.seconds:
+    clock = time.process_time if options.processor_time else time.monotonic
+    began, steps = clock(), 0
+    while clock() - began < options.seconds:
         step()
         steps += 1
-    print(json.dumps({"step_seconds": (time.monotonic() - began) / steps}))
+    print(json.dumps({"step_seconds": (clock() - began) / steps}))
 
 
 def measure(options, model):
+    steps = {"worker": lambda: worker_step(options, model, options.bin)}
+    if options.beside:
+        steps["beside"] = lambda: worker_step(options, model, options.beside)
+    else:
+        steps["pytorch"] = lambda: pytorch_step(options, model)
+    names = list(steps)
     pairs = []
     for number in range(options.pairs):
-        pair = {}
-        for which in ("worker", "pytorch") if number % 2 == 0 else ("pytorch", "worker"):
-            step = worker_step if which == "worker" else pytorch_step
-            pair[which] = round(1000 * step(options, model), 3)
-        pairs.append(pair)
-    return {"worker_ms": statistics.median(pair["worker"] for pair in pairs),
-            "pytorch_ms": statistics.median(pair["pytorch"] for pair in pairs),
-            "ratio": round(statistics.median(p["worker"] / p["pytorch"] for p in pairs), 3),
-            "pairs": pairs}
+        turns = names if number % 2 == 0 else reversed(names)
+        pairs.append({name: round(1000 * steps[name](), 3) for name in turns})
+    medians = {f"{name}_ms": statistics.median(pair[name] for pair in pairs) for name in names}
+    ratio = statistics.median(pair["worker"] / pair[names[1]] for pair in pairs)
+    return {**medians, "ratio": round(ratio, 3), "pairs": pairs}
+
+
+def version_of_torch(options):
+    found = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"],
+                           capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        print(f"skipped: {options.python} has no torch; name one that has with --python")
+        sys.exit(SKIPPED)
+    return found.stdout.strip()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch")
+    parser.add_argument("--beside", metavar="FOLDER",
+                        help="of the programs of another build, in place of PyTorch")
+    parser.add_argument("--processor-time", action="store_true", help="in place of the clock's")
     parser.add_argument("--only", help="of the models, names with commas between them: " +
                         ", ".join(MODELS))
     parser.add_argument("--pairs", type=int, default=5)
@@ -135,15 +167,14 @@ def main():
     unknown = [name for name in names if name not in MODELS]
     if unknown:
         parser.error(f"no model {unknown[0]}; there are {', '.join(MODELS)}")
-    found = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"],
-                           capture_output=True, text=True, check=False)
-    if found.returncode != 0:
-        print(f"skipped: {options.python} has no torch; name one that has with --python")
-        sys.exit(SKIPPED)
-    print(json.dumps({"torch": found.stdout.strip(), "threads": options.threads,
-                      "precision": options.precision, "load": round(os.getloadavg()[0], 2),
-                      "models": {name: measure(options, MODELS[name]) for name in names}},
-                     indent=2))
+    result = {"threads": options.threads, "precision": options.precision,
+              "load": round(os.getloadavg()[0], 2)}
+    if options.beside:
+        result["beside"] = options.beside
+    else:
+        result["torch"] = version_of_torch(options)
+    result["models"] = {name: measure(options, MODELS[name]) for name in names}
+    print(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":
