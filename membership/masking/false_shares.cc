@@ -132,12 +132,12 @@ absl::StatusOr<FoundSecret> FindSecret(absl::Span<const SecretShare> shares, uin
       absl::StrCat("of ", Counted(shares.size(), "share"), ", of which ", threshold,
                    " are needed, more are false than can be found"));
   if (!FewChoices(shares.size(), threshold, kMostChoices)) return hidden;
-  std::vector<char> chosen(shares.size(), 0);
-  std::fill_n(chosen.begin(), threshold, 1);
+  std::vector<bool> chosen(shares.size());
+  std::fill_n(chosen.begin(), threshold, true);
   do {
     std::vector<SecretShare> some;
     for (size_t i = 0; i < shares.size(); ++i) {
-      if (chosen[i] != 0) some.push_back(shares[i]);
+      if (chosen[i]) some.push_back(shares[i]);
     }
     const absl::StatusOr<MaskSecret> secret = CombineShares(some, threshold);
     if (secret.ok() && check(*secret).ok()) return By(some, shares);

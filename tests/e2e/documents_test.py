@@ -32,6 +32,7 @@ TOKEN = "needs somebody's token: README.md's is typed"
 ELSEWHERE = "needs a run on other machines: the ctest e2e_branch asks one on loopback"
 CTEST = "a ctest of many seconds by itself"
 LOOP = "it builds, or tests what was built, for minutes: scripts/check does both"
+CROSS = "fetches a compiler and libraries of another processor, and builds for many minutes"
 SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of its own"
 SERVICE_OF_A_USER = "needs systemd with a user's manager"
 CLUSTER = "needs a cluster: the ctest e2e_clusters checks what is applied"
@@ -87,6 +88,8 @@ NOT_TYPED = (
     ("docs/experiments.md", "docker compose -f", CONTAINERS),
     ("docs/experiments.md", "scripts/check-docker", CONTAINERS),
     ("tests/wan/README.md", "atoll experiment run configs/experiments/links.toml", LABORATORY),
+    ("docs/arm64.md", "scripts/arm64", CROSS),
+    ("docs/arm64.md", "scripts/package --arm64", CROSS),
     ("docs/benchmarks.md", "tests/wan/lab check", LABORATORY),
     ("docs/benchmarks.md", "atoll bench exchange --topology", LABORATORY),
     ("docs/benchmarks.md", "tests/wan/lab train", LABORATORY),
