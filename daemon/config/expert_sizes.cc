@@ -66,8 +66,8 @@ uint64_t ExpertSizes::Padded(uint64_t chunk_elements) const {
 ExpertSizes ExpertSizesOf(const v1::ModelSpec& model, const v1::ExpertsSpec& experts) {
   ExpertSizes sizes;
   if (model.lora_slice() > 0) {
-    if (model.heads() == 0) return sizes;
     const uint64_t slices = model.lora_rank() / model.lora_slice();
+    if (model.heads() == 0 || slices == 0) return sizes;
     sizes.experts.assign(slices, TrainedParameters(model) / slices);
     return sizes;
   }

@@ -57,7 +57,7 @@ double ToldSquaredMean(const v1::Vote& agreement, const std::map<std::string, v1
 GradientNoise::GradientNoise(const v1::ExchangeSpec& exchange,
                              absl::Span<const v1::RoundRecord> rounds,
                              const v1::PrivacySpec& privacy, bool experts)
-    : never_(experts                    ? "updates cover different experts"
+    : never_(experts                    ? "updates cover different parts"
              : privacy.masked()         ? "masks hide the lengths of updates"
              : privacy.clip_bits() != 0 ? "the noise of differential privacy covers it"
                                         : WhyNever(exchange)) {

@@ -42,7 +42,9 @@ void RunExperts::Tell(const Ledger& ledger, const Round& round, const Roster& ro
 absl::Status RunExperts::Check(const Ledger& ledger, const std::string& peer,
                                const v1::Ready& ready) {
   const uint32_t experts = Know(ledger) ? fragments_.experts()->experts() : 0;
-  if (ValidOwned(ready.owned(), experts)) {
+  const bool some = experts == 0 || !fragments_.experts()->parts[0].empty() ||
+                    CountBits(ready.owned()) > 0;  // what covers nothing has no length
+  if (ValidOwned(ready.owned(), experts) && some) {
     if (owners_ != nullptr) owners_->Adopt(peer, ready.owned());
     return absl::OkStatus();
   }

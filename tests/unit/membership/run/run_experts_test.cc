@@ -241,6 +241,7 @@ TEST(RunExperts, OfSlicesEachPeerTrainsWhatItSays) {
   EXPECT_EQ(f.Shown(), "0:all,middle,small, 1:all,middle, 2:all, ");
   EXPECT_TRUE(f.Check("middle", "\x03").ok());
   EXPECT_FALSE(f.Check("middle", "\x08").ok());
+  EXPECT_FALSE(f.Check("middle", std::string(1, '\0')).ok()) << "it covers nothing";
   EXPECT_EQ(f.Limited("middle", "\x03"), "\x03");
   // Its worker has been started again with another rank since.
   f.round.trainer("middle").lora_rank = 2;
