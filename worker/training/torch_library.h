@@ -13,7 +13,8 @@ namespace atolld {
 
 // Fails with FAILED_PRECONDITION if the loaded libtorch has another version than the one that this
 // program was built for, up to the minor version: libtorch's functions and classes change with
-// each.
+// each. A version that lacks a symbol which the loader binds at once never comes as far as this:
+// the process ends with the loader's message.
 absl::Status CheckTorchLibrary();
 
 // Loads libtorch_cuda.so if this machine has NVIDIA's driver and PyTorch was built with CUDA. The
