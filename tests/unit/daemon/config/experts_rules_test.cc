@@ -128,7 +128,7 @@ TEST(ExpertsConfig, AdaptersMustBeOfExperts) {
 // Broken: "auto" would ask for figures that it does not need, or choose a mode without owners.
 TEST(ExpertsConfig, AutoIsSync) {
   const absl::StatusOr<Config> config = ConfigFile().Load(
-      absl::StrCat("[run]\nid = \"r\"\n[coordinator]\ndir = \"c\"\n", kMixture,
+      absl::StrCat("[run]\nid = \"r\"\n", kMixture,
                    OwnedText("[mode]\nkind = \"auto\"\n[coordinator]\ndir = \"c\"\n")),
       ConfigUse::kCoordinator);
   ASSERT_TRUE(config.ok()) << config.status();
