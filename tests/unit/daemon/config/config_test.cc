@@ -49,7 +49,7 @@ constexpr BadFile kBadFiles[] = {
      "x.toml:3: unknown key 'learning_rte' in [inner]; did you mean 'learning_rate'?"},
     {"[worker]\nfrobnicate = 1\n",
      "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads, device, "
-     "sharding, slower, memory"},
+     "sharding, slower, memory, lora_rank"},
     {"[inner]\npace = \"time\"\n",
      "x.toml:2: [inner] time must be above 0s with pace 'time' and 0s with any other, not 0 with "
      "'time'"},

@@ -175,8 +175,7 @@ TEST(SlicesConfig, RefusesWhatDoesNotGoTogether) {
        "[model] lora_slice is 3; it must divide [model] lora_rank (16) and be "},
       {"lora_slice = 16\n", "and be less than that"},
       {"lora_slice = 32\n", "[model] lora_slice is 32; it must divide"},
-      {"lora_slice = 4\nlocal = \"*.lora_B.*\"\n",
-       "[model] local must be empty with [model] lora_"},
+      {"lora_slice = 4\nlocal = \"lm_head\"\n", "[model] local must be empty with [model] lora_"},
       {"lora_slice = 4\n[mode]\nkind = \"streaming\"\n",
        "[mode] kind must be 'sync' or 'auto' with"},
       {"lora_slice = 4\n[data]\nprivate = true\n[privacy]\nmasked = true\n",
@@ -215,10 +214,10 @@ TEST(SlicesConfig, AMachinesRankIsJudgedWhereTheRunIsKnown) {
   ConfigFile file;
   file.Write("x.txt", "text");
   EXPECT_EQ(file.ErrorOf(own, ConfigUse::kPeer), "");
-  EXPECT_THAT(
-      ConfigFile().ErrorOf(SlicedText("base = \"b\"\n[worker]\nlora_rank = 8\n[run]\nid = \"r\"\n"),
-                           ConfigUse::kCoordinator),
-      HasSubstr("[worker] lora_rank is 8, and the run's adapters are whole"));
+  EXPECT_THAT(ConfigFile().ErrorOf(SlicedText("base = \"b\"\n[worker]\nlora_rank = 8\n[run]\nid = "
+                                              "\"r\"\n[coordinator]\ndir = \"c\"\n"),
+                                   ConfigUse::kCoordinator),
+              HasSubstr("[worker] lora_rank is 8, and the run's adapters are whole"));
 }
 
 // Broken: zeros would be sent between slices, and nobody would know.
