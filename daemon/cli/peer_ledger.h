@@ -25,8 +25,8 @@ struct LedgerRow {
 // descending for all others.
 std::vector<std::string> LedgerOrders();
 
-// Returns the peers that the run lists, those that have never come and, if `all` is true, also those that have contributed and
-// are no longer listed. `order` is one of LedgerOrders().
+// Returns the peers that the run lists, those that have never come and, if `all` is true, also
+// those that have contributed and are no longer listed. `order` is one of LedgerOrders().
 std::vector<LedgerRow> LedgerOf(const v1::RunStatus& status,
                                 const std::vector<v1::Account>& accounts, const std::string& order,
                                 bool all);

@@ -132,8 +132,10 @@ Fields ModelStartFields(Config& c) {
        "4: the base beneath a Hugging Face model's adapters is in 4 bits a value (QLoRA); 0: as it "
        "is",
        "Set it to 4 where the base does not fit into the memory of a GPU. Needs bitsandbytes."},
-      {"local", Text{&c.model.local, TextForm::kNames, true}, kYes,
-       "tensors that stay with each peer, like \"lm_head.*\"; empty: none does",
+      {"local", Text{&c.model.local, TextForm::kPlain, true}, kYes,
+       "patterns, with commas between, of tensors that stay with each peer, like \"lm_head.*\"; "
+       "empty: "
+       "none does",
        "Set it where parties are to have a layer of their own. It is trained and never exchanged."},
       {"file", Text{&c.model.file, TextForm::kPath, true}, kInPart,
        "the TorchScript file of kind 'torchscript', whose forward gives the loss",

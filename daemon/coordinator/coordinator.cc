@@ -51,10 +51,7 @@ constexpr char kSession[] = "/atolld.v1.Membership/Session";
 constexpr char kProbe[] = "/atolld.v1.Replica/FetchEntries";
 
 constexpr size_t kLongestAggregatorTrouble = 500;
-
 constexpr absl::Duration kProbeDeadline = absl::Seconds(3);
-
-constexpr int kMostNeverCome = 64;  // RunStatus.never_come
 
 v1::RunDescription DescribeRun(const v1::RunStatus& status) {
   v1::RunDescription description;
@@ -652,13 +649,7 @@ v1::RunStatus Coordinator::State::Status() const {
   if (!announced_seal) status.clear_seal();
   status.set_reason(WaitingFor());
   status.set_mode_because(mode_because);
-  for (std::string& peer : NeverCome(*book, env.executor.WallTime())) {
-    if (status.never_come_size() == kMostNeverCome) break;
-    const bool listed =
-        std::any_of(status.peers().begin(), status.peers().end(),
-                    [&](const v1::PeerStatus& one) { return one.member().peer() == peer; });
-    if (!listed) status.add_never_come(std::move(peer));
-  }
+  ShowNeverCome(*book, env.executor.WallTime(), &status);
   if (!outbox->stalled().empty()) {
     status.set_phase("waiting");
     status.clear_predicted_end_unix_seconds();

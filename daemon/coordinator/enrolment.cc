@@ -64,6 +64,21 @@ std::string PlaceOf(const KeyRecord& key) {
   return absl::StrCat(key.peer, "/", key.role, "/", key.key);
 }
 
+// Returns the names of the peers that have a valid identity and have never connected with it,
+// ascending.
+std::vector<std::string> NeverCome(const EnrolmentBook& book, absl::Time now) {
+  std::map<std::string, bool> seen;
+  for (const KeyRecord& key : book.keys()) {
+    if (key.role != RoleName(Role::kPeer) || EnrolmentBook::StateOf(key, now) != "valid") continue;
+    seen[key.peer] = seen[key.peer] || key.last_seen > 0;
+  }
+  std::vector<std::string> names;
+  for (const auto& [peer, shown] : seen) {
+    if (!shown) names.push_back(peer);
+  }
+  return names;
+}
+
 }  // namespace
 
 Enrolment::Enrolment(Env env, Authority* authority, EnrolmentBook& book, Source source)
@@ -455,17 +470,14 @@ void Enrolment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const I
   });
 }
 
-std::vector<std::string> NeverCome(const EnrolmentBook& book, absl::Time now) {
-  std::map<std::string, bool> seen;
-  for (const KeyRecord& key : book.keys()) {
-    if (key.role != RoleName(Role::kPeer) || EnrolmentBook::StateOf(key, now) != "valid") continue;
-    seen[key.peer] = seen[key.peer] || key.last_seen > 0;
+void ShowNeverCome(const EnrolmentBook& book, absl::Time now, v1::RunStatus* status) {
+  constexpr int kMostNamed = 64;
+  std::set<std::string> listed;
+  for (const v1::PeerStatus& peer : status->peers()) listed.insert(peer.member().peer());
+  for (std::string& peer : NeverCome(book, now)) {
+    if (status->never_come_size() == kMostNamed) break;
+    if (listed.count(peer) == 0) status->add_never_come(std::move(peer));
   }
-  std::vector<std::string> names;
-  for (const auto& [peer, shown] : seen) {
-    if (!shown) names.push_back(peer);
-  }
-  return names;
 }
 
 std::string NotHereYet(const EnrolmentBook& book, absl::Time now) {

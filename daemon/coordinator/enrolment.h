@@ -96,12 +96,13 @@ class Enrolment {
   CallbackGuard guard_;
 };
 
-// Returns the names of the peers that have a valid identity and have never connected to this
-// coordinator with it, ascending.
-std::vector<std::string> NeverCome(const EnrolmentBook& book, absl::Time now);
+// Sets never_come: the peers that have a valid identity, have never connected to this coordinator
+// with it, and are not among the status's peers.
+void ShowNeverCome(const EnrolmentBook& book, absl::Time now, v1::RunStatus* status);
 
 // Returns a text such as "; p3 has an identity and has not come: its log says why" that names the
-// peers of NeverCome, or "" if all have come. It is appended to the reason why a run has not begun.
+// peers that have never connected to this coordinator with their valid identities, or "" if all
+// have. It is appended to the reason why a run has not begun.
 std::string NotHereYet(const EnrolmentBook& book, absl::Time now);
 
 }  // namespace atolld

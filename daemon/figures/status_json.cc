@@ -496,6 +496,29 @@ std::vector<std::string> RanksText(const v1::RunStatus& status) {
   return lines;
 }
 
+namespace {
+
+// Returns the rows of RunStatusText about its peers: who trains what, who cannot reach whom, and
+// who has never come.
+std::vector<std::vector<std::string>> PeersRows(const v1::RunStatus& status) {
+  std::vector<std::vector<std::string>> rows;
+  const bool slices = HasSlices(status.spec());
+  const std::vector<std::string> owners = slices ? RanksText(status) : OwnersText(status);
+  for (const std::string& line : owners) {
+    rows.push_back({&line != &owners.front() ? "" : slices ? "adapters" : "experts", line});
+  }
+  for (const v1::ReachDoubt& doubt : status.doubts()) {
+    rows.push_back({&doubt == &*status.doubts().begin() ? "no way" : "", DoubtText(doubt)});
+  }
+  for (const std::string& peer : status.never_come()) {
+    rows.push_back({&peer == &*status.never_come().begin() ? "not come" : "",
+                    absl::StrCat(peer, ": ", kNeverCome)});
+  }
+  return rows;
+}
+
+}  // namespace
+
 std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {
       {"run", status.spec().run_id()},
@@ -543,18 +566,7 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   rows.push_back({"gradient noise scale", NoiseText(status.noise())});
   const std::string privacy = PrivacyText(status.spec().privacy(), SpentEpsilon(status));
   if (!privacy.empty()) rows.push_back({"privacy", privacy});
-  const bool slices = HasSlices(status.spec());
-  const std::vector<std::string> owners = slices ? RanksText(status) : OwnersText(status);
-  for (const std::string& line : owners) {
-    rows.push_back({&line != &owners.front() ? "" : slices ? "adapters" : "experts", line});
-  }
-  for (const v1::ReachDoubt& doubt : status.doubts()) {
-    rows.push_back({&doubt == &*status.doubts().begin() ? "no way" : "", DoubtText(doubt)});
-  }
-  for (const std::string& peer : status.never_come()) {
-    rows.push_back({&peer == &*status.never_come().begin() ? "not come" : "",
-                    absl::StrCat(peer, ": ", kNeverCome)});
-  }
+  for (std::vector<std::string>& row : PeersRows(status)) rows.push_back(std::move(row));
   if (!status.has_seal()) rows.push_back({"ends", TimeLeftText(status)});
   if (status.has_seal()) {
     rows.push_back({"sealed", Hex(status.seal().state_digest())});

@@ -572,7 +572,14 @@ TEST(NotHereYet, NamesThosePeersWhoHaveNeverShownTheirIdentity) {
             "; p1, p2 have identities and have not come: their logs say why");
   book.See(now, Identity{"r1", Role::kPeer, "p1", "s1", p1.key}, absl::Hours(1));
   EXPECT_EQ(NotHereYet(book, now), "; p2 has an identity and has not come: its log says why");
-  EXPECT_EQ(NeverCome(book, now), std::vector<std::string>{"p2"});
+  v1::RunStatus status;
+  ShowNeverCome(book, now, &status);
+  ASSERT_EQ(status.never_come_size(), 1);
+  EXPECT_EQ(status.never_come(0), "p2");
+  status.clear_never_come();
+  status.add_peers()->mutable_member()->set_peer("p2");
+  ShowNeverCome(book, now, &status);
+  EXPECT_EQ(status.never_come_size(), 0) << "it is among the run's peers";
   EXPECT_EQ(NotHereYet(book, now + absl::Hours(2)), "") << "it has run out";
 }
 
