@@ -218,7 +218,7 @@ absl::Status SnapshotBuild::DecodeChunk(const TailEntry& entry, uint32_t chunk) 
   encoded_.resize(entry.offsets[chunk + 1] - entry.offsets[chunk]);
   mean_.resize(entry.step.grid().Elements(chunk));
   RETURN_IF_ERROR(entry.file->ReadAt(entry.offsets[chunk], absl::MakeSpan(encoded_)));
-  return Annotate(entry.step.codec().Decode(encoded_, absl::MakeSpan(mean_)),
+  return Annotate(entry.step.DecodeMean(chunk, encoded_, absl::MakeSpan(mean_)),
                   absl::StrCat("chunk ", chunk));
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/replica/state/state_digest.h"
 #include "membership/history/header.h"
 #include "membership/history/mean_records.h"
+#include "membership/history/slice_shares.h"
 #include "membership/history/state_buffers.h"
 
 namespace atolld {
@@ -53,13 +54,15 @@ size_t FirstNonFinite(absl::Span<const float> values) {
 }
 
 EntryStep::EntryStep(const OuterRule* rule, const Codec* codec, OuterScalars scalars,
-                     std::optional<ControlVariate> control, ChunkGrid grid, FragmentMap map)
+                     std::optional<ControlVariate> control, ChunkGrid grid, FragmentMap map,
+                     std::vector<float> shares)
     : rule_(rule),
       codec_(codec),
       scalars_(std::move(scalars)),
       control_(control),
       grid_(grid),
-      map_(std::move(map)) {}
+      map_(std::move(map)),
+      shares_(std::move(shares)) {}
 
 absl::StatusOr<EntryStep> EntryStep::Make(const Fragments& fragments,
                                           const v1::EntryHeader& header) {
@@ -87,7 +90,16 @@ absl::StatusOr<EntryStep> EntryStep::Make(const Fragments& fragments,
   }
   const ChunkGrid grid(header.range_elements(), header.chunk_elements());
   return EntryStep(rule, *codec, std::move(scalars), control, grid,
-                   SteppedBy(header, grid, fragments.Of(header.version())));
+                   SteppedBy(header, grid, fragments.Of(header.version())),
+                   SliceShares(fragments, header));
+}
+
+absl::Status EntryStep::DecodeMean(uint32_t chunk, absl::Span<const uint8_t> encoded,
+                                   absl::Span<float> mean) const {
+  RETURN_IF_ERROR(codec_->Decode(encoded, mean));
+  if (shares_.empty()) return absl::OkStatus();
+  for (float& value : mean) value *= shares_[chunk];
+  return absl::OkStatus();
 }
 
 void EntryStep::StepRange(absl::Span<const float> mean, absl::Span<float> theta,
@@ -161,7 +173,7 @@ void StateMemory::Step(const EntryStep& step, const SharedBytes& payload,
   std::vector<float> decoded(grid.Elements(0));
   for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
     const absl::Span<float> mean = absl::MakeSpan(decoded).subspan(0, grid.Elements(chunk));
-    CHECK_OK(step.codec().Decode((*chunks)[chunk].span(), mean));
+    CHECK_OK(step.DecodeMean(chunk, (*chunks)[chunk].span(), mean));
     const uint64_t begin = grid.Offset(chunk);
     for (const FragmentMap::Piece& piece : covers.Pieces(begin, mean.size())) {
       StepPiece(step, piece.first, mean.subspan(piece.at - begin, piece.count), difference);

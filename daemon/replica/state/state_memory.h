@@ -1,6 +1,7 @@
 // A whole state in memory, and the step by which an entry changes it.
 //
-//   theta, buffers = OuterStep(theta, buffers, Decode(chunk))        for any range of any chunk
+//   theta, buffers = OuterStep(theta, buffers, Decode(chunk))        for any range of any chunk,
+//                    with Decode(chunk) times its share if adapters have slices (slice_shares.h)
 //   control = ControlVariate(control, Decode(chunk))                 if the run has one
 //
 // In a run with fragments, an entry changes only the ranges of its fragment. EntryStep is the step
@@ -43,6 +44,10 @@ class EntryStep {
   const FragmentMap& covers() const { return map_; }
   const Codec& codec() const { return *codec_; }
 
+  // Decodes a chunk to the values by which it steps. Fails like Codec::Decode.
+  absl::Status DecodeMean(uint32_t chunk, absl::Span<const uint8_t> encoded,
+                          absl::Span<float> mean) const;
+
   // Steps a range of the state. `mean`, `theta` and the buffers, in the order of StateBuffers, must
   // be the same range of their vectors. The step cannot fail, since a rule that has accepted the
   // scalars once always accepts them.
@@ -51,7 +56,8 @@ class EntryStep {
 
  private:
   EntryStep(const OuterRule* rule, const Codec* codec, OuterScalars scalars,
-            std::optional<ControlVariate> control, ChunkGrid grid, FragmentMap map);
+            std::optional<ControlVariate> control, ChunkGrid grid, FragmentMap map,
+            std::vector<float> shares);
 
   const OuterRule* rule_;
   const Codec* codec_;
@@ -59,6 +65,7 @@ class EntryStep {
   std::optional<ControlVariate> control_;
   ChunkGrid grid_;
   FragmentMap map_;
+  std::vector<float> shares_;  // one for each chunk, or empty: SliceShares
 };
 
 // Fails with INVALID_ARGUMENT if a chunk does not decode to finite values; the message names the

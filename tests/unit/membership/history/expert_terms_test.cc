@@ -7,8 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "membership/history/payload.h"
+#include "membership/history/slice_shares.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -149,6 +152,36 @@ TEST(ExpertTerms, SlicesAreAllThatIsTrained) {
   odd = spec;
   odd.mutable_federation()->set_participation_bits(0x3f000000);  // 0.5
   EXPECT_TRUE(CheckExperts(odd, SlicesOf(8)).ok());
+}
+
+// Broken: slices of different peers would add up where those of one slice are averaged, and a run
+// with several ranks would learn less than one with the smallest of them.
+TEST(ExpertTerms, ASliceMovesByTheShareOfThoseWhoHaveTrainedIt) {
+  v1::RunSpec spec = OwnedSpec(0);
+  spec.mutable_experts()->set_tensors(0, "*.slice#*");
+  spec.mutable_model()->set_lora_rank(6);
+  spec.mutable_model()->set_lora_slice(2);
+  spec.mutable_exchange()->set_chunk_elements(4096);
+  const Fragments fragments(spec, SlicesOf(6));
+  v1::EntryHeader header;
+  header.set_version(1);
+  header.set_chunk_elements(4096);
+  const auto add = [&](const std::string& peer, float weight, char owned) {
+    v1::Contributor* const one = header.add_contributors();
+    one->set_peer(peer);
+    one->set_weight_bits(absl::bit_cast<uint32_t>(weight));
+    one->set_owned(std::string(1, owned));
+  };
+  add("a", 1, 0b111);
+  add("b", 3, 0b001);
+  add("c", 4, 0b011);
+  // Chunk 1 of c was lost in the exchange, which is no reason to move less. Nobody's chunk 2 came.
+  *header.mutable_records() =
+      RecordsOf({{"a", {{1, "\x07"}, {1, "\x01"}, {1, std::string(1, '\0')}}}});
+  EXPECT_EQ(SliceShares(fragments, header), (std::vector<float>{1, 0.25f, 0}));
+  v1::RunSpec owners = OwnedSpec(2);
+  owners.mutable_exchange()->set_chunk_elements(4096);
+  EXPECT_TRUE(SliceShares(Fragments(owners, MixtureOf(4)), header).empty());
 }
 
 // Broken: a peer would end at the check of a grid that a run's record can ask for.
