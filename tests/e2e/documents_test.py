@@ -97,6 +97,7 @@ NOT_TYPED = (
     ("docs/benchmarks.md", "build/release/tests/sim_planted_test", CTEST),
     ("docs/benchmarks.md", "ATOLL_SIZE_PEERS=1000 build/release/tests/sim_size_test", CTEST),
     ("docs/benchmarks.md", f"{BENCHMARK}experts_benchmark.py", MINUTES),
+    ("docs/benchmarks.md", f"{BENCHMARK}lora_ranks_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}fp8_codecs.py",
      "trains, with a program that is built for it alone"),
     ("docs/benchmarks.md", "cmake --build --preset release --target fp8_codecs", LOOP),
