@@ -463,8 +463,8 @@ def wrong_preset(text):
     for name in re.findall(r"(?:--preset |--test-dir build/)(\S+)", text):
         if name not in presets:
             return f"there is no preset {name}"
-    lists = "".join(text_of(path) for path in glob.glob(
-        os.path.join(SOURCE, "tests", "**", "CMakeLists.txt"), recursive=True))
+    lists = "".join(text_of(path) for room in ("daemon", "worker", "tests") for path in glob.glob(
+        os.path.join(SOURCE, room, "**", "CMakeLists.txt"), recursive=True))
     for name in re.findall(r"--target (\S+)", text):
         if f"({name}\n" not in lists and f"({name})" not in lists:
             return f"there is no target {name}"
