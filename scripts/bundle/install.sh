@@ -51,6 +51,8 @@ done
 home=$prefix/lib/atoll
 work=
 trap '[ -z "$work" ] || rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
 # Takes away the links into $home that an installation has made, and the units.
 remove_links() {

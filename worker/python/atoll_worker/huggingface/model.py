@@ -186,7 +186,7 @@ def _with_slices(peft: Any, model: Any, spec: run_pb2.ModelSpec) -> Any:
 def join_slices(model: Any, spec: run_pb2.ModelSpec, rank: int) -> Any:
     """Adds PEFT's adapter "default", which does what the slices of the first `rank` ranks do
     together, and makes it the only one that is active."""
-    torch, peft = need("torch"), need("peft", "pip install 'atoll-worker[hf]'")
+    torch, peft = need("torch"), need("peft", "pip install 'atoll[hf]'")
     names = slice_names(spec)[:rank // spec.lora_slice]
     model.add_adapter("default", _lora(peft, spec, rank))
     with torch.no_grad():
