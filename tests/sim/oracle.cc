@@ -165,6 +165,23 @@ bool Oracle::Unowned(const v1::EntryHeader& header, size_t chunk) const {
          SourcesOf(header, chunk).contributors.find_first_not_of('\0') == std::string::npos;
 }
 
+// Where all parts are slices of adapters, those who do not train a slice count as zeros in it.
+float Oracle::ShareOf(const v1::EntryHeader& header, size_t chunk) const {
+  if (parts_.empty() || parts_.front() == 0) return 1;
+  const std::string& set = SourcesOf(header, chunk).contributors;
+  float here = 0;
+  float elsewhere = 0;
+  for (int i = 0; i < header.contributors_size(); ++i) {
+    const v1::Contributor& one = header.contributors(i);
+    const float weight = FloatOf(one.weight_bits());
+    if (Bit(set, static_cast<size_t>(i))) here = here + weight;
+    if (!Bit(one.owned(), parts_[chunk] - 1)) elsewhere = elsewhere + weight;
+  }
+  const float all = here + elsewhere;
+  const float inverse = 1 / all;
+  return here * inverse;
+}
+
 bool Oracle::Stochastic(const std::string& codec) const {
   return stochastic_ && (codec == "int8" || codec == "int4");
 }
@@ -498,11 +515,13 @@ void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
     at += size;
     next_mean.insert(next_mean.end(), mean.begin(), mean.end());
     if (Unowned(header, chunk)) continue;
+    const float share = ShareOf(header, chunk);
     for (size_t i = 0; i < mean.size(); ++i) {
       const size_t place = PlaceOf(header.version(), chunk * chunk_elements_ + i);
       if (place == kNoPlace) continue;
-      StepControl(header, mean[i], place);
-      StepValue(header, mean[i], place);
+      const float moved = share * mean[i];
+      StepControl(header, moved, place);
+      StepValue(header, moved, place);
     }
   }
   mean_ = std::move(next_mean);

@@ -115,6 +115,7 @@ class Oracle {
   size_t PlaceOf(uint64_t version, size_t at) const;
   // Returns true if no owner of the chunk's expert has contributed to the entry.
   bool Unowned(const v1::EntryHeader& header, size_t chunk) const;
+  float ShareOf(const v1::EntryHeader& header, size_t chunk) const;
   // Returns true if the run rounds stochastically and the codec supports it. Otherwise the `key`
   // has no effect.
   bool Stochastic(const std::string& codec) const;
