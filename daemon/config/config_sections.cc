@@ -226,8 +226,8 @@ std::vector<BlockTensor> MatricesOfBlock(const v1::ModelSpec& model, uint32_t la
 }
 
 double DefaultOutsized(const Config& config) {
-  const bool varied =
-      config.exchange.error_feedback || absl::StripSuffix(config.exchange.codec, "+zstd") == "topk";
+  const bool varied = config.exchange.error_feedback || config.model.lora_slice > 0 ||
+                      absl::StripSuffix(config.exchange.codec, "+zstd") == "topk";
   return varied || config.privacy.masked ? 0 : Config().membership.outsized;
 }
 

@@ -219,8 +219,8 @@ v1::ModelSpec MakeModelSpec(const ConfigModel& model);
 
 DecoderShape DecoderOf(const ConfigModel& model);  // `decoder` with defaults spelt out
 
-// Returns the default of [membership] outsized. It is 0 with masks, which hide updates' lengths,
-// and with error feedback or topk, because the lengths of honest updates then differ widely.
+// Returns the default of [membership] outsized. It is 0 with masks, which hide lengths, and with
+// error feedback, topk or slices of adapters, where those of honest updates differ widely.
 double DefaultOutsized(const Config& config);
 
 // Returns the folder for files of parameters and buffers; empty if they lie in memory.

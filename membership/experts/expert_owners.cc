@@ -5,7 +5,6 @@
 
 #include "compression/base/bitmap.h"
 #include "compression/base/check.h"
-#include "compression/base/planted_bug.h"
 #include "membership/experts/expert_parts.h"
 
 namespace atolld {
@@ -169,7 +168,7 @@ std::string ExpertOwners::Counted(absl::string_view peer, const std::string& tra
   const std::string now = OwnedBy(peer);
   std::string counted = trained;
   for (uint32_t i = 0; i < experts_; ++i) {
-    if (!BitAt(now, i) && !Planted(PlantedBug::kStaleOwnerTaken)) ClearBit(&counted, i);
+    if (!BitAt(now, i)) ClearBit(&counted, i);
   }
   return counted;
 }

@@ -179,6 +179,9 @@ TEST(AggregationConfig, WhatARuleNeedsIsSaidAtOnce) {
 TEST(AggregationConfig, LengthIsAnOffenceUnlessFeedbackMayExplainIt) {
   EXPECT_EQ(LoadText("")->membership.outsized, 8);
   EXPECT_EQ(LoadText("[exchange]\nerror_feedback = true\n")->membership.outsized, 0);
+  Config slices;
+  slices.model.lora_slice = 4;
+  EXPECT_EQ(DefaultOutsized(slices), 0);
   EXPECT_EQ(
       LoadText("[exchange]\ncodec = \"topk+zstd\"\nerror_feedback = false\n")->membership.outsized,
       0);
