@@ -325,7 +325,7 @@ std::vector<Roster::Death> Members::Tick(absl::Time now, const Ledger& ledger, b
     out->Say(absl::StrCat(
                  "the first round does not wait any more for peers that have not come: ", here,
                  " of ", settings_.round.peers, " are here, and nobody has come for ",
-                 absl::FormatDuration(roster_.SetAsideAfter()), "; others come in when they can"),
+                 absl::FormatDuration(roster_.ComesWithin()), "; others come in when they can"),
              RunOutput::Severity::kWarning);
   }
   for (const std::string& peer : roster_.TakeSetAside()) {

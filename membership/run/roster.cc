@@ -14,6 +14,11 @@ namespace {
 // A broken Session is redialled within a second or two; waiting longer only delays the others.
 constexpr absl::Duration kSuspectAtMost = absl::Seconds(3);
 
+// A daemon that starts beside others on a busy machine has come by then.
+constexpr absl::Duration kStartsAtMost = absl::Seconds(4);
+// Daemons of one run that are started one by one come at most this much later.
+constexpr absl::Duration kComesLater = absl::Seconds(3);
+
 // With a day, an operator can still see in the evening which members there were in the morning.
 constexpr absl::Duration kForgottenAfter = absl::Hours(24);
 
@@ -221,6 +226,10 @@ void Roster::SetGone(absl::Time now, MemberState state, const std::string& why,
 
 absl::Duration Roster::SetAsideAfter() const { return StateDeadline(0, 0, failure_timeout_); }
 
+absl::Duration Roster::ComesWithin() const {
+  return std::max(failure_timeout_, kStartsAtMost) + kComesLater;
+}
+
 void Roster::NoteIdle(const std::string& peer, bool idle, bool by_owner) {
   RosterMember* const member = Mutable(peer);
   if (member == nullptr) return;
@@ -412,7 +421,7 @@ std::vector<Roster::Death> Roster::Tick(absl::Time now) {
     grace_end_ += gap;
   }
   SetAside(now);
-  nobody_comes_ = now >= last_joined_ + SetAsideAfter();
+  nobody_comes_ = now >= last_joined_ + ComesWithin();
   std::vector<Death> deaths;
   if (in_grace(now)) return deaths;
   for (auto& [peer, member] : members_) {

@@ -117,6 +117,11 @@ class Roster {
   // of 0 parameters, which is long enough to correct a mistyped path.
   absl::Duration SetAsideAfter() const;
 
+  // Returns how long the first round waits for trainers that are announced and have not come, from
+  // the last that came: max(failure_timeout, 4 s) + 3 s. Those that come later take part from the
+  // next round on. So a peer that cannot come costs less than two failure_timeouts.
+  absl::Duration ComesWithin() const;
+
   Roster(absl::Duration failure_timeout, absl::Time now, absl::Span<const MemberRecord> former);
 
   // Returns true if the Hello belongs to a former process of the peer or to a former Session of the
@@ -157,7 +162,7 @@ class Roster {
   void SetParameters(absl::Time now, uint64_t parameters);
   absl::Duration StateTime() const;
   // Returns how many of the announced trainers may still train. Trainers that are set aside do not
-  // count. Once no peer has joined for SetAsideAfter(), only the present trainers count.
+  // count. Once no peer has joined for ComesWithin(), only the present trainers count.
   size_t Expected(size_t announced) const;
   size_t Trainers() const;  // the number of trainers that are present
 
@@ -172,7 +177,7 @@ class Roster {
   std::vector<Death> Tick(absl::Time now);
   // Returns the members that were set aside by the Ticks since the last call.
   std::vector<std::string> TakeSetAside() { return std::exchange(newly_aside_, {}); }
-  // True if, at the last Tick, no peer had joined for SetAsideAfter().
+  // True if, at the last Tick, no peer had joined for ComesWithin().
   bool nobody_comes() const { return nobody_comes_; }
   // Returns when the next Tick is due, or InfiniteFuture if there is no deadline. The time may be
   // too early if a member was heard since it was computed; a Tick then does nothing.

@@ -246,6 +246,27 @@ TEST(Roster, ItsBytesBoundTheMessageThatNamesAll) {
   EXPECT_EQ(roster.told_bytes(), 0u);
 }
 
+// Would break: a peer that has an identity and cannot come delays the first round by more than two
+// failure_timeouts.
+TEST(Roster, TheFirstRoundAwaitsThoseWhoHaveNotComeForLessThanTwoTimeouts) {
+  Roster roster(absl::Seconds(5), kStart, {});
+  roster.Join(At(0), 1, HelloOf("a"));
+  roster.Join(At(1), 2, HelloOf("b"));
+  const auto tick = [&roster](double t) {
+    for (const char* peer : {"a", "b"}) roster.Heard(At(t), peer);
+    roster.Tick(At(t));
+  };
+  for (double t = 2; t < 9; t += 1) {
+    tick(t);
+    EXPECT_EQ(roster.Expected(4), 4u) << t;
+  }
+  tick(9);
+  EXPECT_EQ(roster.Expected(4), 2u);
+  roster.Join(At(10), 3, HelloOf("c"));
+  tick(10);
+  EXPECT_EQ(roster.Expected(4), 4u) << "where one comes, others may";
+}
+
 // Would break: who is away for good counts twice, as one that is set aside and as one that has not
 // come, so that the first round goes without another that is here.
 TEST(Roster, WhoIsSetAsideAndGoneIsOneLessAndNotTwo) {
