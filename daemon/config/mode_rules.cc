@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "compression/base/words.h"
 #include "daemon/config/config_rules.h"
 #include "optimizer/outer_rule.h"
 
@@ -158,6 +159,16 @@ ConfigFault FaultOfMode(const Config& config) {
         "mode", "overlap",
         absl::StrCat("[mode] overlap ", m.overlap, " is above [inner] steps, ", config.inner.steps,
                      ": an entry is merged before the next round ends"));
+  }
+  if (m.kind == "streaming" && m.fragments <= 1 && m.merge == 0 && m.overlap > 0 &&
+      m.overlap == config.inner.steps) {
+    return BesideKind(
+        "mode", "merge",
+        absl::StrCat("[mode] merge = 0 with one fragment and an overlap of the whole round, ",
+                     Counted(m.overlap, "step"),
+                     ", would drop all that a peer has learnt in a round just before it hands over "
+                     "its update: take three fragments or more, an overlap below [inner] steps, or "
+                     "a merge of 0.5"));
   }
   for (const ConfigFault& fault :
        {FaultOfRule(config), FaultOfAsync(config), FaultOfFragments(config), GoesOnFault(config)}) {

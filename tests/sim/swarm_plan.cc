@@ -539,7 +539,9 @@ void DrawMode(SwarmPlan* plan) {
   }
   plan->fragments = 1;
   plan->overlap = static_cast<uint32_t>(1 + own.Below(plan->inner_steps));
-  plan->merge = own.Below(2) == 0 ? 0 : 0.5;
+  // With an overlap of the whole round a merge of 0 would drop each update (FaultOfMode).
+  const bool drops = own.Below(2) == 0 && plan->overlap < plan->inner_steps;
+  plan->merge = drops ? 0 : 0.5;
 }
 
 // Draws fragments in a quarter of the seeds whose updates can be judged by themselves, one fragment

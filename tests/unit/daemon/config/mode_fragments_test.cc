@@ -48,6 +48,26 @@ TEST(ModeFragmentsTest, EachConflictSaysWhy) {
   }
 }
 
+// Broken: each update of the run would be nothing, since the merge drops it as the round ends.
+TEST(ModeFragmentsTest, AMergeThatDropsEachUpdateIsRefused) {
+  Config config;
+  config.mode.kind = "streaming";
+  config.mode.fragments = 1;
+  config.mode.merge = 0;
+  config.mode.overlap = config.inner.steps;
+  const ConfigFault fault = FaultOfMode(config);
+  EXPECT_EQ(fault.keys.at(0).second, "merge");
+  EXPECT_THAT(fault.what, HasSubstr("would drop all that a peer has learnt"));
+  const auto passes = [&config](const std::function<void(Config&)>& mend) {
+    Config mended = config;
+    mend(mended);
+    return FaultOfMode(mended).what;
+  };
+  EXPECT_EQ(passes([](Config& c) { c.mode.merge = 0.5; }), "");
+  EXPECT_EQ(passes([](Config& c) { --c.mode.overlap; }), "");
+  EXPECT_EQ(passes([](Config& c) { c.mode.fragments = 3; }), "");
+}
+
 // Broken: the file would not be where the fault is shown.
 TEST(ModeFragmentsTest, AFaultIsShownInTheFile) {
   const std::string run = "[model]\nkind = \"stub\"\nparameters = 50000\n[run]\npeers = 8\n";
