@@ -14,6 +14,7 @@
 #include "daemon/config/data_config.h"
 #include "daemon/config/run_record.h"
 #include "daemon/config/training_memory.h"
+#include "daemon/config/worker_program.h"
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 
@@ -180,7 +181,7 @@ absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config,
 absl::Status CheckDevices(const std::string& worker, const Config& config) {
   if (!config.worker.program.empty() || config.model.kind == kStubKind ||
       config.model.kind == kExternalKind || config.model.kind == kHuggingFaceKind ||
-      !absl::StrContains(config.worker.device, "cuda")) {
+      (!absl::StrContains(config.worker.device, "cuda") && config.worker.device != kMetal)) {
     return absl::OkStatus();
   }
   const absl::Status found =

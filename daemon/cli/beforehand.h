@@ -37,8 +37,8 @@ struct DataFound {
 // tokenizer from the others and need not name it.
 absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config, ConfigUse use);
 
-// Fails with INVALID_ARGUMENT if [worker] device names a GPU that this machine does not have. The
-// devices of a user's own program are not checked.
+// Fails with INVALID_ARGUMENT if [worker] device names a GPU that this machine does not have or
+// that the worker cannot use. The devices of a user's own program are not checked.
 absl::Status CheckDevices(const std::string& worker, const Config& config);
 
 // Fails with INVALID_ARGUMENT if the parameters and gradients of `workers` peers on this machine

@@ -331,6 +331,13 @@ absl::Status CheckDevices(const Config& c, ConfigUse use, const ConfigPlaces& pl
                   absl::StrCat("[worker] sharding must be 'none' with kind '", c.model.kind,
                                "': only models of kind 'huggingface' are divided among devices"));
   }
+  if (use == ConfigUse::kLocal && c.worker.device == kMetal && c.worker.program.empty() &&
+      !CanTakeMetal(c.model.kind)) {
+    return Broken(places, {{"worker", "device"}, {"model", "kind"}},
+                  absl::StrCat("[worker] device must not be 'mps' with kind '", c.model.kind,
+                               "': only workers in Python train on Apple's GPU, those of kinds "
+                               "'huggingface' and 'external'; take 'auto' or 'cpu'"));
+  }
   const auto devices = 1 + absl::c_count(c.worker.device, ',');
   if (use != ConfigUse::kLocal || static_cast<uint64_t>(devices) <= c.inner.batch) {
     return absl::OkStatus();

@@ -157,7 +157,7 @@ struct PeerConfig {
   struct Worker {                   // [worker]
     std::string program = "";       // if empty, the program for the run's model beside this binary
     uint32_t threads = 1;
-    std::string device = "auto";    // or "cpu", "cuda:1", "cuda:0,cuda:1"; auto takes any GPU
+    std::string device = "auto";    // or "cpu", "mps", "cuda:1", "cuda:0,cuda:1"; auto: any GPU
     std::string sharding = "none";  // or "full": the devices hold one model together
     double slower = 1;              // a step lasts this many times as long
     uint64_t memory = 0;            // the most bytes that training may need; 0 means no limit

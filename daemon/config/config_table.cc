@@ -404,7 +404,7 @@ Fields WorkerFields(Config& c) {
        "than cores are slower."},
       {"device", Text{&c.worker.device, TextForm::kDevice}, kNo,
        "where it trains; auto: the first GPU, or the CPU where there is none; "
-       "\"cuda:0,cuda:1\": both",
+       "\"cuda:0,cuda:1\": both; \"mps\": Apple's GPU, for workers in Python alone",
        "Set it on a machine with several GPUs, or to keep a GPU free."},
       {"sharding", OneOf(&c.worker.sharding, {"none", "full"}), kNo,
        "what each of several devices holds: a whole model, or with 'full' its part of one",

@@ -24,6 +24,7 @@
 #include "compression/wire_codec.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/config/week_hours.h"
+#include "daemon/config/worker_program.h"
 
 namespace atolld {
 namespace {
@@ -293,7 +294,7 @@ bool IsAddresses(const std::string& text) {
 
 // Returns true for one name, or several of one kind; no GPU twice.
 bool IsDevice(const std::string& text) {
-  if (text == "auto" || text == "cuda:all") return true;
+  if (text == "auto" || text == "cuda:all" || text == kMetal) return true;
   std::set<uint32_t> gpus;
   bool cpu = false;
   for (absl::string_view name : absl::StrSplit(text, ',')) {
@@ -357,8 +358,8 @@ const FormRule kFormRules[] = {
               (!absl::StartsWith(value, "unix:") && IsListenAddress(value));
      }},
     {TextForm::kDevice,
-     "'auto', 'cpu', 'cuda', one GPU of several like 'cuda:1', 'cuda:all', or a list of different "
-     "GPUs or of CPUs like 'cuda:0,cuda:1' or 'cpu,cpu'",
+     "'auto', 'cpu', 'cuda', one GPU of several like 'cuda:1', 'cuda:all', 'mps', or a list of "
+     "different GPUs or of CPUs like 'cuda:0,cuda:1' or 'cpu,cpu'",
      "text", IsDevice},
 };
 

@@ -12,6 +12,7 @@
 #include "compression/base/decoder.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/config/expert_sizes.h"
+#include "daemon/config/worker_program.h"
 
 namespace atolld {
 namespace {
@@ -317,7 +318,7 @@ std::string InBytes(double bytes) { return absl::StrCat(std::round(bytes / 1e7) 
 
 bool KnowsTrainingMemory(const v1::ModelSpec& model, absl::string_view device) {
   const std::string& kind = model.kind();
-  if (absl::StrContains(device, "cuda") || model.heads() == 0) return false;
+  if (absl::StrContains(device, "cuda") || device == kMetal || model.heads() == 0) return false;
   if (kind == "gpt" || kind == "gpt2") return true;
   return kind == "llama" && FindDecoderFamily(DecoderShapeOf(model).family) != nullptr;
 }

@@ -39,4 +39,8 @@ bool CanBeSlower(absl::string_view kind) {
 
 bool CanBeSharded(absl::string_view kind) { return kind == kHuggingFaceKind; }
 
+bool CanTakeMetal(absl::string_view kind) {
+  return kind == kHuggingFaceKind || kind == kExternalKind;
+}
+
 }  // namespace atolld

@@ -10,6 +10,7 @@
 namespace atolld {
 
 inline constexpr double kMostSlower = 1000;  // the largest value of [worker] slower
+inline constexpr char kMetal[] = "mps";      // the [worker] device that is Apple's GPU
 
 // Returns the path of the worker for a model of this kind. Atoll's own workers are in `folder`,
 // beside the daemon; their existence is not checked. The worker of "huggingface" is installed by
@@ -27,5 +28,9 @@ bool CanBeSlower(absl::string_view kind);
 // Returns true if the worker for a model of this kind can divide the model among several devices
 // ([worker] sharding).
 bool CanBeSharded(absl::string_view kind);
+
+// Returns true if the worker for a model of this kind can train on Apple's GPU ([worker] device
+// "mps"): if it is written in Python, or is a user's own.
+bool CanTakeMetal(absl::string_view kind);
 
 }  // namespace atolld

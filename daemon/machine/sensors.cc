@@ -32,7 +32,8 @@ constexpr uint64_t kFewestTicks = 20;  // of all processors together, for a shar
 // Each reading wakes the driver up.
 constexpr absl::Duration kBetweenGpuReadings = absl::Seconds(10);
 
-constexpr char kNvidia[] = "/usr/bin/nvidia-smi";
+// The second is that of Windows' driver in WSL2.
+constexpr const char* kNvidia[] = {"/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"};
 constexpr char kLoginctl[] = "/usr/bin/loginctl";
 
 // hwmon drivers of processors and GPUs. Others measure disks, radios and boards, and some of their
@@ -366,8 +367,10 @@ void LinuxSensors::ReadFiles(const std::string& root, const std::string& dir, ui
     if (out->gpu_busy) out->own_gpu_nanoseconds = ReadOwnGpuNanoseconds(root, pid);
     out->own = TreeOf(ReadProcesses(root), pid);
   }
-  if ((limits.gpu_others_above > 0 || limits.hotter_than > 0) && fs::exists(root + kNvidia)) {
-    out->programs.push_back(root + kNvidia);
+  if (limits.gpu_others_above > 0 || limits.hotter_than > 0) {
+    const auto nvidia = std::find_if(std::begin(kNvidia), std::end(kNvidia),
+                                     [&](const char* path) { return fs::exists(root + path); });
+    if (nvidia != std::end(kNvidia)) out->programs.push_back(root + *nvidia);
   }
 }
 

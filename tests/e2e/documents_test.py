@@ -41,6 +41,8 @@ WHEEL = "fetches PyTorch and builds for minutes"
 HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it with them"
 WHEEL = "needs a wheel and PyTorch: scripts/wheel-check types it in a system of its own"
 RELEASE = "needs a release, and installs into the home folder: scripts/wheel-check does it"
+WINDOWS = "needs Windows with WSL2"
+MAC = "it builds for minutes, in a virtual machine on a Mac"
 RANKS = "needs PyTorch and two machines: tests/bench/sharding_check.py has two groups on loopback"
 
 BENCHMARK = "ATOLL_BIN=build/release/bin python3 tests/bench/"
@@ -145,6 +147,8 @@ NOT_TYPED = (
     ("docs/kubernetes.md", "docker build", CONTAINERS),
     ("docs/kubernetes.md", "kubectl", CLUSTER),
     ("docs/kubernetes.md", "for peer in peer-0 peer-1", CLUSTER),
+    ("docs/macos.md", "git clone <this repository>", MAC),
+    ("docs/macos.md", "scripts/quickstart", MAC),
     ("docs/operations.md", "sudo apt install", SERVICE),
     ("docs/operations.md", "sudo -u atoll atolld join", SERVICE),
     ("docs/operations.md", "sudo ln -s /var/lib/atoll", SERVICE),
@@ -155,6 +159,15 @@ NOT_TYPED = (
     ("docs/training.md", f"{BENCHMARK}branch_benchmark.py", MINUTES),
     ("docs/training.md", f"{BENCHMARK}nanogpt_benchmark.py", MINUTES),
     ("docs/training.md", "atoll run branch --from coordinator.example", ELSEWHERE),
+    ("docs/windows.md", "sudo apt update", WINDOWS),
+    ("docs/windows.md", "cp /mnt/c/", WINDOWS),
+    ("docs/windows.md", "python3 -m venv", WHEEL),
+    ("docs/windows.md", "pip install", WHEEL),
+    ("docs/windows.md", "atoll-torch", WHEEL),
+    ("docs/windows.md", "atoll check --token-file", TOKEN),
+    ("docs/windows.md", "atolld join", TOKEN),
+    ("docs/windows.md", "atoll limits set", TOKEN),
+    ("docs/windows.md", "atoll pause", TOKEN),
     (VOLUNTEERING, "atoll check --token-file", TOKEN),
     (VOLUNTEERING, "atolld join", TOKEN),
     ("tests/wan/README.md", "$LAB check", LABORATORY),
@@ -166,6 +179,13 @@ NOT_TYPED = (
     (HELP, "atoll bench churn", CHURN),
     (HELP, "atoll store migrate", "needs etcd: the ctest e2e_migrate moves a run"),
 )
+
+
+# Page, language of a block: nobody types it here. What it says is from the pages that it names.
+NOT_OURS = {
+    ("docs/windows.md", "powershell"): WINDOWS,
+    ("docs/windows.md", "ini"): "the settings of WSL2: the page names Microsoft's own",
+}
 
 
 def own_address():
@@ -487,8 +507,8 @@ def wrong_options(command, known):
         return next(filter(None, map(known.wrong_call, called)), None)
     if call[0] in ("cmake", "ctest"):
         return wrong_preset(text)
-    if call[0] in ("git", "docker", "apt", "ln", "systemctl", "loginctl", "atoll-hf-worker", "cd",
-                   "exec", "while", "mkdir", "pip", "openssl"):
+    if call[0] in ("git", "docker", "apt", "cp", "ln", "systemctl", "loginctl", "atoll-hf-worker",
+                   "cd", "exec", "while", "mkdir", "pip", "openssl"):
         return None
     if call[:2] == ["python3", "-m"] or call[0].endswith("/bin/pip"):
         return None
@@ -624,7 +644,7 @@ class DocumentsTest(unittest.TestCase):
 
     def test_commands_stand_in_blocks_that_are_typed(self):
         # Would fail if a command were added in a block that no test reads.
-        wrong = []
+        wrong, seen = [], set()
         for page in pages():
             for block in markdown.blocks(page, text_of(page)):
                 lines = block.text.splitlines()
@@ -632,8 +652,11 @@ class DocumentsTest(unittest.TestCase):
                     wrong += [f"{page}:{number}: begin the block with ```sh: {line}"
                               for number, line in enumerate(lines, block.line)
                               if markdown.TYPED.match(line)]
+                elif (page, block.language) in NOT_OURS:
+                    seen.add((page, block.language))
                 elif block.language not in ("sh", "console", "toml", "python"):
                     wrong.append(f"{page}:{block.line}: nobody checks ```{block.language}")
+        wrong += [f"no page needs the entry {entry}" for entry in set(NOT_OURS) - seen]
         self.check(wrong)
 
     def test_what_a_page_has_is_found(self):

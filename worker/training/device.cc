@@ -60,6 +60,12 @@ absl::StatusOr<std::vector<std::string>> ResolveDevices(const std::string& names
                                                         const GpuProbe& gpus) {
   std::vector<std::string> listed = absl::StrSplit(names, ',');
   if (names == "auto") listed = {gpus.available ? "cuda" : "cpu"};
+  if (names == "mps") {
+    return absl::InvalidArgumentError(
+        "--device is \"mps\", and atoll-worker does not train on Apple's GPU; only workers in "
+        "Python do, for models of kinds \"huggingface\" and \"external\". Set [worker] device to "
+        "\"auto\" or \"cpu\"");
+  }
   if (names == "cuda:all") {
     listed = {"cuda:0"};
     for (int i = 1; i < gpus.count; ++i) listed.push_back(absl::StrCat("cuda:", i));

@@ -20,7 +20,7 @@ GpuProbe ProbeGpus();
 // first GPU if there is one, else the CPU), "cuda:all", or a list separated by commas: either "cpu"
 // any number of times, or different GPUs, each as "cuda:N" or as "cuda", which means the first GPU.
 // Fails with FAILED_PRECONDITION if a named GPU does not exist, and with INVALID_ARGUMENT for any
-// other name or list.
+// other name or list, and for "mps", which only workers in Python take.
 absl::StatusOr<std::vector<std::string>> ResolveDevices(const std::string& names,
                                                         const GpuProbe& gpus);
 

@@ -108,6 +108,8 @@ TEST_F(BeforehandTest, TheWorkerComparesTheTokenizerWithTheModels) {
 TEST_F(BeforehandTest, TheDevicesAreThere) {
   const std::string none = Worker("echo \"atoll-worker: no GPU for $3\" >&2; exit 1");
   EXPECT_TRUE(CheckDevices(none, config_).ok());  // "auto" fits every machine
+  config_.worker.device = "mps";
+  EXPECT_EQ(std::string(CheckDevices(none, config_).message()), "no GPU for mps");
   config_.worker.device = "cuda:3";
   EXPECT_EQ(std::string(CheckDevices(none, config_).message()), "no GPU for cuda:3");
   EXPECT_TRUE(CheckDevices(Worker("exit 0"), config_).ok());

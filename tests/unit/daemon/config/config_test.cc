@@ -125,6 +125,12 @@ constexpr BadFile kBadFiles[] = {
      "kinds gpt, gpt2 and llama"},
     {"[worker]\ndevice = \"cuda\"\nmemory = \"8GB\"\n",
      "x.toml:3: [worker] memory must be 0 with device 'cuda': it limits training on CPUs"},
+    {"[worker]\ndevice = \"mps\"\nmemory = \"8GB\"\n",
+     "x.toml:3: [worker] memory must be 0 with device 'mps': it limits training on CPUs"},
+    {"[worker]\ndevice = \"mps\"\n[data]\npath = \"x\"\n",
+     "x.toml:2: [worker] device must not be 'mps' with kind 'gpt': only workers in Python train on "
+     "Apple's GPU, those of kinds 'huggingface' and 'external'; take 'auto' or 'cpu'",
+     ConfigUse::kLocal},
     {"[worker]\nsharding = \"full\"\n[data]\npath = \"x\"\n",
      "x.toml:2: [worker] sharding must be 'none' with kind 'gpt': only models of kind "
      "'huggingface' are divided among devices",

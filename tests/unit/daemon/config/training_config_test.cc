@@ -280,17 +280,18 @@ TEST(InnerConfig, SaysWhatIsWrong) {
 // Broken: a device that no worker can take would only be found out by its worker, or one that it
 // can take would be refused.
 TEST(InnerConfig, SaysWhichDevicesAreNone) {
-  for (const char* wrong : {"gpu", "cuda:", "cuda:128", "cuda:-1", "cuda:0,", ",cpu", "auto,cpu",
-                            "cpu,cuda:0", "cuda,cuda:0", "cuda:1,cuda:1", "cuda:all,cuda:0"}) {
+  for (const char* wrong :
+       {"gpu", "cuda:", "cuda:128", "cuda:-1", "cuda:0,", ",cpu", "auto,cpu", "cpu,cuda:0",
+        "cuda,cuda:0", "cuda:1,cuda:1", "cuda:all,cuda:0", "mps,cpu", "mps:0"}) {
     EXPECT_EQ(
         TrainingErrorOf(absl::StrCat("[worker]\ndevice = \"", wrong, "\"\n")),
         absl::StrCat("x.toml:2: [worker] device must be 'auto', 'cpu', 'cuda', one GPU of several "
-                     "like 'cuda:1', 'cuda:all', or a list of different GPUs or of CPUs like "
-                     "'cuda:0,cuda:1' or 'cpu,cpu', not '",
+                     "like 'cuda:1', 'cuda:all', 'mps', or a list of different GPUs or of CPUs "
+                     "like 'cuda:0,cuda:1' or 'cpu,cpu', not '",
                      wrong, "'"));
   }
   for (const char* right : {"auto", "cpu", "cuda", "cuda:1", "cuda:all", "cpu,cpu,cpu",
-                            "cuda:0, cuda:127", "cuda:1,cuda"}) {
+                            "cuda:0, cuda:127", "cuda:1,cuda", "mps"}) {
     EXPECT_EQ(TrainingErrorOf(absl::StrCat("[worker]\ndevice = \"", right, "\"\n")), "");
   }
 }

@@ -233,6 +233,7 @@ TEST(TrainingFit, IsKnownOfModelsOnCpus) {
   EXPECT_TRUE(KnowsTrainingMemory(SpecFrom(kGpt).model(), "auto"));
   EXPECT_TRUE(KnowsTrainingMemory(SpecFrom(kLlama).model(), "cpu,cpu"));
   EXPECT_FALSE(KnowsTrainingMemory(SpecFrom(kGpt).model(), "cuda:1"));
+  EXPECT_FALSE(KnowsTrainingMemory(SpecFrom(kGpt).model(), "mps"));
   EXPECT_FALSE(KnowsTrainingMemory(SpecFrom("model { kind: 'stub' }").model(), "cpu"));
   EXPECT_FALSE(KnowsTrainingMemory(SpecFrom("model { kind: 'huggingface' }").model(), "cpu"));
   EXPECT_EQ(CopiesOn("cpu,cpu"), 2u);

@@ -224,5 +224,25 @@ TEST_F(PlantedMachine, OnlyWhatALimitAsksForIsReadAndProgramsAreAsked) {
   EXPECT_GT(view.disk_free_bytes.value_or(0), 0u);
 }
 
+// Broken: in WSL2 a limit on the heat of the GPU would have no effect.
+TEST_F(PlantedMachine, TheGpuOfWindowsIsAskedInWsl2) {
+  PosixExecutor executor{PosixExecutor::Options()};
+  PosixFiles files;
+  NoTransport transport;
+  QuietLog log;
+  LinuxSensors sensors(Env{executor, files, transport, log}, dir_.path(), 10, root());
+  // WSL2 shows no use of a GPU by process.
+  Plant("/usr/lib/wsl/lib/nvidia-smi", "#!/bin/sh\n[ \"$1\" = pmon ] && exit 1; echo 71");
+  fs::permissions(root() + "/usr/lib/wsl/lib/nvidia-smi", fs::perms::owner_all);
+  MachineConfig limits;
+  limits.hotter_than = 80;
+  limits.gpu_others_above = 10;
+  std::optional<MachineView> seen;
+  sensors.Read(limits, [&](const MachineView& view) { seen = view; });
+  ASSERT_TRUE(executor.RunUntil([&] { return seen.has_value(); }, kLimit));
+  EXPECT_EQ(seen->celsius, 71);
+  EXPECT_EQ(seen->gpu_others, std::nullopt);
+}
+
 }  // namespace
 }  // namespace atolld

@@ -32,6 +32,9 @@ except ImportError:
     bitsandbytes = None
 
 import numpy as np
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from atoll.v1 import run_pb2, worker_pb2
 from atoll_worker import WorkerFailure
@@ -62,6 +65,35 @@ def make_folder(path):
     made.add_special_tokens(["<eos>"])
     transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<eos>",
                                          chat_template=TEMPLATE).save_pretrained(path)
+
+
+class Metal(TorchFunctionMode):
+    """The CPU plays Apple's GPU: what is sent to "mps" stays here, and is counted."""
+
+    sent = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        def here(one):
+            if not isinstance(one, (str, torch.device)) or str(one) != "mps":
+                return one
+            self.sent += 1
+            return torch.device("cpu")
+        return func(*map(here, args), **{name: here(one) for name, one in (kwargs or {}).items()})
+
+
+class Doubles(TorchDispatchMode):
+    """Names the operations that see a tensor of fp64."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if any(isinstance(one, torch.Tensor) and one.dtype == torch.float64
+               for one in tree_leaves((args, kwargs or {}, result))):
+            self.found.add(str(func))
+        return result
 
 
 class ModelTest(unittest.TestCase):
@@ -200,6 +232,40 @@ class ModelTest(unittest.TestCase):
             self.assertEqual(plain.tokens, boundary.tokens)
             self.assertAlmostEqual(plain.loss, boundary.loss, places=5)
             np.testing.assert_allclose(theta, other, atol=2e-4)
+
+    def test_apples_gpu_is_sent_what_it_can_compute(self):
+        """Broken: a Mac would train on its CPU, or end at the first tensor of fp64, which Metal
+        does not have."""
+        spec = self.spec(**({"lora_rank": 2, "lora_alpha": 4} if peft else {}))
+        spec.inner.precision = "bf16"
+        spec.inner.proximal = 0.1
+        metal, doubles = Metal(), Doubles()
+        figures = {"synchronize": lambda: None, "current_allocated_memory": lambda: 10 ** 6,
+                   "recommended_max_memory": lambda: 10 ** 10}
+
+        def serve_there(run):
+            with metal, doubles:
+                serve(run, "auto")
+        with unittest.mock.patch.multiple(torch.backends.mps, is_built=lambda: True,
+                                          is_available=lambda: True), \
+                unittest.mock.patch.multiple(torch.mps, create=True, **figures), \
+                unittest.mock.patch.object(torch.cuda, "is_available", lambda: False), \
+                self.daemon(spec) as daemon:
+            daemon.start(serve_there)
+            self.assertEqual("mps", daemon.expect("configured").device)
+            daemon.map()
+            daemon.send(write_initial_state=worker_pb2.WriteInitialState())
+            daemon.expect("initial_state_written")
+            daemon.theta[:] = daemon.update
+            self.evaluate(daemon)
+            daemon.train(steps=3)
+            daemon.expect("boundary")
+            self.assertGreater(np.abs(daemon.update).max(), 0)
+            daemon.stop()
+            self.assertIsNone(daemon.error)
+        self.assertEqual(set(), doubles.found)
+        # Inputs, targets and mask of each batch, and each tensor of the model.
+        self.assertGreater(metal.sent, 3 * 3 + len(self.names))
 
     def test_what_is_frozen_is_not_trained(self):
         """Broken: a peer would move experts of other peers, on one device or on several."""

@@ -47,6 +47,11 @@ TEST(DeviceTest, SaysWhatCannotBe) {
       "; it must be \"auto\", \"cpu\", \"cuda\", \"cuda:N\", \"cuda:all\", or a list of different "
       "GPUs "
       "or of \"cpu\" with commas between";
+  EXPECT_EQ(
+      ResolveDevices("mps", two).status().message(),
+      "--device is \"mps\", and atoll-worker does not train on Apple's GPU; only workers in "
+      "Python do, for models of kinds \"huggingface\" and \"external\". Set [worker] device to "
+      "\"auto\" or \"cpu\"");
   const struct {
     const char* names;
     const char* why;
@@ -57,6 +62,7 @@ TEST(DeviceTest, SaysWhatCannotBe) {
                {"cuda:-1", ""},
                {"cpu,", ""},
                {"cpu,auto", ""},
+               {"cpu,mps", ""},
                {"cuda:1,cuda:all", ""},
                {"cuda,cuda:0", ", which names cuda:0 twice"},
                {"cpu,cuda:1", ": each step would wait for the CPU"},

@@ -6,6 +6,7 @@ import shutil
 import sys
 from typing import List, Optional
 
+from atoll_worker.device import FALLBACK
 from atoll_worker.failure import WorkerFailure
 
 NAME = "atoll-hf-worker"
@@ -16,7 +17,8 @@ def _parser() -> argparse.ArgumentParser:
         prog=NAME, description="Trains Hugging Face models in an Atoll run. The daemon starts it "
         "for [model] kind = \"huggingface\".")
     parser.add_argument("--socket", help="unix:/PATH of the daemon that starts it")
-    parser.add_argument("--device", default="auto", help="cpu, cuda:1 [a GPU if there is one]")
+    parser.add_argument("--device", default="auto",
+                        help="cpu, cuda:1, mps [a GPU if there is one]")
     parser.add_argument("--sharding", choices=["none", "full"],
                         default=os.environ.get("ATOLL_HF_SHARDING", "none"),
                         help="of several devices: each holds a whole model, or all together hold "
@@ -118,6 +120,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
             return 0
         # Nothing is fetched: what a run trains on lies on this machine.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        os.environ.setdefault(FALLBACK, "1")
         if _helps(options):
             return _help_out(options.helper, options.device, options.sharding)
         if options.socket:

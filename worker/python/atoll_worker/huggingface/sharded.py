@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from atoll.v1 import run_pb2, worker_pb2
+from atoll_worker.device import device_of
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.batches import chosen, parts
 from atoll_worker.huggingface.data import Row, Rows
@@ -22,7 +23,7 @@ from atoll_worker.huggingface.ranks import (Children, Launched, Others, Ranks, b
 from atoll_worker.huggingface.sharding import (Parts, WholeStates, check_torch, divided, plan_of,
                                                take_apart, take_states, without_parts)
 from atoll_worker.huggingface.team import devices_of
-from atoll_worker.huggingface.worker import COMPILE, Computing, device_of
+from atoll_worker.huggingface.worker import COMPILE, Computing
 from atoll_worker.parameters import Shapes, pieces
 from atoll_worker.run import Run
 
@@ -290,4 +291,4 @@ def _obey(ranks: Ranks) -> None:
 def help_out(told: Optional[str], device: str) -> int:
     """The life of a rank that is not 0; see follow()."""
     check_torch()
-    return follow(told, [device_of(one) for one in devices_of(device)], _obey)
+    return follow(told, [device_of(need("torch"), one) for one in devices_of(device)], _obey)

@@ -10,6 +10,7 @@ from typing import Any, Callable, Collection, List, Optional, Sequence, Tuple
 import numpy as np
 
 from atoll.v1 import run_pb2
+from atoll_worker.device import check_devices, check_precision, device_of, memory_note
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.huggingface.batches import IGNORED, chosen, collate, parts
 from atoll_worker.huggingface.data import (Corpus, Reading, Row, Rows, note_of_common,
@@ -31,17 +32,6 @@ def say(line: str) -> None:
     print(f"atoll-hf-worker: {line}", file=sys.stderr, flush=True)
 
 
-def device_of(named: str) -> str:
-    """The device's name in PyTorch. "auto": the first GPU, or the CPU where there is none."""
-    torch = need("torch")
-    if named == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if named.startswith("cuda") and not torch.cuda.is_available():
-        raise WorkerFailure(f"[worker] device '{named}': this PyTorch ({torch.__version__}) sees "
-                            "no GPU")
-    return named
-
-
 def check(run: Run) -> None:
     """Refuses by name what a run may ask and this worker has not."""
     if run.parties:
@@ -60,6 +50,7 @@ class Computing:
                  group: Optional[Group] = None):
         torch = need("torch")
         self._torch, self.inner, self.device, self._group = torch, spec.inner, device, group
+        check_precision(torch, device, spec.inner.precision)
         self.model = model
         self.named = trained(self.model)
         if not self.named:
@@ -173,8 +164,9 @@ class Training:
             least = "two tokens" if run.private else f"{context} tokens and the one after it"
             raise WorkerFailure(f"data: {run.data_path} has not one row to train on: with [model] "
                                 f"context = {context} it needs {least}")
-        devices = [device_of(one) for one in devices_of(device)]
+        devices = [device_of(need("torch"), one) for one in devices_of(device)]
         count = ranks_of(devices, sharding)
+        check_devices(device, devices, count)
         if count > max(1, run.spec.inner.batch):
             raise WorkerFailure(f"[worker] device '{device}' names {count} devices, and "
                                 f"[inner] batch is {run.spec.inner.batch}; each needs one row")
@@ -283,6 +275,9 @@ def serve(run: Run, device: str, sharding: str = "") -> None:
         say(note)
     if training.goes_on:
         say("the optimiser goes on where it was")
+    memory = memory_note(need("torch"), training.device)
+    if memory:
+        say(memory)
     for round in run.rounds(training.parameters, data_digest=digest,
                             **_counts(run, training), device=training.device,
                             sample_tokens=run.spec.model.context,
