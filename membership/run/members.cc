@@ -35,6 +35,11 @@ constexpr size_t kMostNamed = 4;
 constexpr uint32_t kTurnsOfTwo = 2;
 constexpr absl::Duration kTurnWithin = absl::Hours(24);
 
+constexpr char kHearsNothing[] =
+    "its Hellos arrive, and it answers nothing: what is sent to it is lost, or all packets above "
+    "some "
+    "size (a firewall, an MTU)";
+
 std::string ProcessText(uint32_t pid, const std::string& address) {
   return absl::StrCat("pid ", pid, address.empty() ? "" : ", ", address);
 }
@@ -188,6 +193,9 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
       roster_.Find(peer)->aggregator ? " as aggregator" : "", " (",
       hello.address().empty() ? "dials out only" : hello.address(),
       hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "", ")"));
+  if (roster_.Find(peer)->greetings == RosterMember::kUnheard) {
+    out->Say(absl::StrCat("peer ", peer, ": ", kHearsNothing), RunOutput::Severity::kWarning);
+  }
   SayTaken(*roster_.Find(peer), out);
   return joined;
 }
@@ -208,20 +216,22 @@ void Members::SayTaken(const RosterMember& member, RunOutput* out) const {
   out->probes.push_back({member.peer, member.claimed});
 }
 
-void Members::NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResult result,
+bool Members::NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResult result,
                         RunOutput* out) {
   const auto& [peer, address] = probe;
   const RosterMember* const member = roster_.Find(peer);
-  if (member == nullptr || member->claimed != address) return;
+  const bool led_there = member != nullptr && !member->in_vain;
+  if (member == nullptr || member->claimed != address) return led_there;
   roster_.NoteDialled(peer, result != ProbeResult::kAnswered);
   if (result == ProbeResult::kAnswered || (member->present() && member->address == address)) {
     reach_.NoteDialled(now, peer, result, out);
   }
-  if (result != ProbeResult::kAnswered || !roster_.GrantAddress(peer)) return;
+  if (result != ProbeResult::kAnswered || !roster_.GrantAddress(peer)) return led_there;
   Record(peer, &out->update);
   out->Say(absl::StrCat("peer ", peer, " is the one that answers at ", address,
                         ": no other peer that advertises it is dialled there"),
            RunOutput::Severity::kWarning);
+  return led_there;
 }
 
 std::string Members::PeerOf(SessionId session) const {
@@ -322,11 +332,11 @@ std::vector<Roster::Death> Members::Tick(absl::Time now, const Ledger& ledger, b
   std::vector<Roster::Death> deaths = roster_.Tick(now);
   const size_t here = roster_.Trainers();
   if (!started && came && roster_.nobody_comes() && here < settings_.round.peers) {
-    out->Say(absl::StrCat(
-                 "the first round does not wait any more for peers that have not come: ", here,
-                 " of ", settings_.round.peers, " are here, and nobody has come for ",
-                 absl::FormatDuration(roster_.ComesWithin()), "; others come in when they can"),
-             RunOutput::Severity::kWarning);
+    out->Say(
+        absl::StrCat("the first round does not wait any more for peers that have not come: ", here,
+                     " of ", settings_.round.peers, " are here, and nobody has come for ",
+                     absl::FormatDuration(roster_.ComesWithin()), "; others come in when they can"),
+        RunOutput::Severity::kWarning);
   }
   for (const std::string& peer : roster_.TakeSetAside()) {
     if (started) continue;
@@ -660,6 +670,10 @@ v1::PeerStatus Members::StatusOf(const v1::Member& member,
   if (info->worker) out.set_parties(info->worker->parties());
   out.set_worker_failures(info->worker_failures);
   if (info->utilisation) *out.mutable_utilisation() = *info->utilisation;
+  if (known.present() && known.hears_nothing()) {
+    out.set_why(kHearsNothing);
+    return out;
+  }
   if (known.why.empty() && known.connected() && !info->worker_trouble.empty()) {
     out.set_why(absl::StrCat(info->held_back ? "held back: " : "its worker does not train: ",
                              info->worker_trouble));

@@ -102,8 +102,9 @@ class Members {
   // Called when an admitted peer sent a Hello on `session`. Ends the session that it replaces.
   Joined Join(absl::Time now, SessionId session, const v1::Hello& hello, RunOutput* out);
   // Takes the result of dialling the peer at this address. If the peer claimed the address and
-  // answered, the address becomes its own.
-  void NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResult result, RunOutput* out);
+  // answered, the address becomes its own. Returns false if the dial before this one failed. A
+  // refusal then does not show that the peer has ended, because its address may be a wrong one.
+  bool NoteProbe(absl::Time now, const RunOutput::Probe& probe, ProbeResult result, RunOutput* out);
 
   // Follows which members cannot reach which others.
   MemberReach& reach() { return reach_; }

@@ -116,9 +116,14 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   const SessionId replaced = member.session;
   sessions_.erase(replaced);
   sessions_[session] = hello.peer();
+  const bool same = !restored && member.peer == hello.peer() && member.instance == hello.instance();
+  // A peer that greets again and again does not prolong any wait.
+  if (!same || !member.present()) {
+    last_joined_ = member.joined = now;
+    nobody_comes_ = false;
+  }
+  member.greetings = same ? member.greetings + 1 : 1;
   member.peer = hello.peer();
-  last_joined_ = member.joined = now;
-  nobody_comes_ = false;
   if (member.claimed != hello.address() || member.instance != hello.instance()) {
     member.in_vain = member.unreachable = false;
   }
@@ -282,7 +287,9 @@ size_t Roster::Expected(size_t announced) const {
 
 void Roster::Heard(absl::Time now, const std::string& peer) {
   const auto it = members_.find(peer);
-  if (it != members_.end()) it->second.last_heard = it->second.last_word = now;
+  if (it == members_.end()) return;
+  it->second.last_heard = it->second.last_word = now;
+  it->second.greetings = 0;
 }
 
 void Roster::SetState(const std::string& peer, uint64_t version) {

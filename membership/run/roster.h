@@ -73,6 +73,8 @@ struct RosterMember {
   // The time of its last message that was not a Hello. A peer whose line passes only small packets
   // may say Hello again and again without getting an answer.
   absl::Time last_word = absl::InfinitePast();
+  // The number of Hellos of its process since it last said anything else.
+  uint32_t greetings = 0;
   absl::Time suspect_since;
   // The time at which the peer died, left or was evicted, according to this process.
   absl::Time gone_since;
@@ -95,9 +97,12 @@ struct RosterMember {
   // that.
   bool idle_by_owner = false;
   bool set_aside = false;
-  absl::Time joined;
+  absl::Time joined;  // since when this process has been here without being declared gone
 
   bool connected() const { return session != 0; }
+  // True if the peer has shown in none of several Sessions that anything reaches it.
+  bool hears_nothing() const { return greetings >= kUnheard; }
+  static constexpr uint32_t kUnheard = 3;
   // True if the member is not known to be gone. A round waits for such members.
   bool present() const {
     return state != MemberState::kDead && state != MemberState::kLeft &&

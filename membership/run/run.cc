@@ -238,11 +238,7 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
 
 RunOutput Run::OnProbed(absl::Time now, const RunOutput::Probe& probe, ProbeResult result) {
   const std::string& peer = probe.peer;
-  const RosterMember* const member = members_.roster().Find(peer);
-  // At an address that already led nowhere, a refusal does not show that the peer has ended: it is
-  // the wrong address, or one that others cannot dial.
-  const bool led_there = member != nullptr && !member->in_vain;
-  members_.NoteProbe(now, probe, result, &out_);
+  const bool led_there = members_.NoteProbe(now, probe, result, &out_);
   if (result == ProbeResult::kRefused && led_there && members_.roster().Refused(now, peer)) {
     out_.Say(absl::StrCat("peer ", peer, " died: ", members_.roster().Find(peer)->why),
              Severity::kWarning);

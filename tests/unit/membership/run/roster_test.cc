@@ -267,6 +267,35 @@ TEST(Roster, TheFirstRoundAwaitsThoseWhoHaveNotComeForLessThanTwoTimeouts) {
   EXPECT_EQ(roster.Expected(4), 4u) << "where one comes, others may";
 }
 
+// Would break: a peer that can greet and nothing else makes the first round wait for ever, both for
+// itself and for those that have not come.
+TEST(Roster, WhoGreetsAgainAndAgainProlongsNoWait) {
+  Roster roster(absl::Seconds(5), kStart, {});
+  roster.Join(At(0), 1, HelloOf("a"));
+  SessionId session = 2;
+  roster.Join(At(0), session, HelloOf("b", false));
+  roster.SetParameters(At(0), 1000);
+  EXPECT_FALSE(roster.Find("b")->hears_nothing());
+  double t = 1;
+  for (; t <= 8; t += 1) {
+    roster.Break(At(t), session);
+    roster.Join(At(t), ++session, HelloOf("b", false));
+    EXPECT_EQ(roster.Find("b")->hears_nothing(), t > 1) << t;
+    roster.Heard(At(t), "a");
+    roster.Tick(At(t));
+    EXPECT_EQ(roster.Expected(4), t < 8 ? 4u : 2u) << t;
+  }
+  for (; t <= 31; t += 1) {
+    roster.Join(At(t), ++session, HelloOf("b", false));
+    roster.Heard(At(t), "a");
+    roster.Tick(At(t));
+  }
+  EXPECT_TRUE(roster.Find("b")->set_aside) << "it has not got version 0";
+  EXPECT_EQ(roster.Expected(4), 1u);
+  roster.Heard(At(t), "b");
+  EXPECT_FALSE(roster.Find("b")->hears_nothing());
+}
+
 // Would break: who is away for good counts twice, as one that is set aside and as one that has not
 // come, so that the first round goes without another that is here.
 TEST(Roster, WhoIsSetAsideAndGoneIsOneLessAndNotTwo) {

@@ -390,6 +390,28 @@ TEST(RunMembers, ARefusalAtAnAddressThatLedNowhereBeforeIsNoDeath) {
   EXPECT_EQ(peers.StateOf("b"), "dead") << "it did not come back";
 }
 
+// Would break: a peer that receives nothing is shown as live, and nobody learns why it does
+// nothing.
+TEST(RunMembers, WhoGreetsAndHearsNothingIsNamed) {
+  SimulatedPeers peers(2, 1);
+  peers.Begin({"a", "b"});
+  const v1::Hello hello = peers.MakeHello("b");
+  const auto why = [&] { return peers.run->Status(peers.now).peers(1).why(); };
+  for (int i = 0; i < 2; ++i) {
+    peers.Break("b");
+    peers.Join("b", &hello);
+  }
+  EXPECT_EQ(why(), "");
+  peers.Break("b");
+  peers.Join("b", &hello);
+  EXPECT_THAT(why(), HasSubstr("its Hellos arrive, and it answers nothing"));
+  EXPECT_TRUE(peers.Said("peer b: its Hellos arrive"));
+  v1::PeerMessage heartbeat;
+  heartbeat.mutable_heartbeat();
+  peers.Say("b", heartbeat);
+  EXPECT_EQ(why(), "");
+}
+
 // Would break: the store and the roster grow with every peer that ever looked in.
 TEST(RunMembers, TheGoneAreForgottenAfterADay) {
   SimulatedPeers peers(2, 1);
