@@ -1,12 +1,13 @@
 """Tries a tarball for 64-bit ARM under qemu, beside no library of ARM's but glibc's.
 
     python3 tests/bench/arm64_bundle.py --tarball FILE --sysroot build/arm64-sysroot \\
-        [--torch build/torch-arm64/torch]
+        [--torch build/torch-arm64/torch [--tests build/wheel-arm64/tests/worker_torch_test]]
 
 `scripts/arm64 --tarball FILE` calls it. It unpacks the tarball and asks the loader where each
 program finds each library: in the tarball, in PyTorch's folder, or among glibc's. Then it runs a
 coordinator and two peers with stub workers by `atoll local`, and verifies their log. With --torch
-two peers train a small GPT with the native worker, for two rounds.
+two peers train a small GPT with the native worker, for two rounds, and with --tests the worker's
+unit tests run.
 """
 
 import argparse
@@ -23,16 +24,17 @@ import time
 GLIBC = "/lib"  # as the loader sees it under qemu; all other folders are this machine's
 PROGRAMS = ("atoll", "atolld", "atoll-stub-worker")
 WORKER = ("atoll-worker", "atoll-sentencepiece.so")
-# A Cortex-A72, which has NEON and nothing newer.
-QEMU = "qemu-aarch64-static -cpu cortex-a72 -L "
-PROCESSOR = """BogoMIPS\t: 108.00
-Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid
+# A Neoverse N1 of ARMv8.2. The BLAS in PyPI's PyTorch takes ARMv8.1's atomic additions for granted.
+QEMU = "qemu-aarch64-static -cpu neoverse-n1 -L "
+PROCESSOR = """BogoMIPS\t: 50.00
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm asimddp
 CPU implementer\t: 0x41
 CPU architecture: 8
-CPU variant\t: 0x0
-CPU part\t: 0xd08
-CPU revision\t: 3
+CPU variant\t: 0x3
+CPU part\t: 0xd0c
+CPU revision\t: 1
 """
+MIDR = "0x00000000413fd0c1\n"
 STUB = """
 [run]
 rounds = 20
@@ -111,7 +113,7 @@ def put_processor(folder):
             register = f"{folder}/sys/devices/system/cpu/cpu{number}/regs/identification/midr_el1"
             os.makedirs(os.path.dirname(register))
             with open(register, "w", encoding="utf-8") as midr:
-                midr.write("0x00000000410fd083\n")
+                midr.write(MIDR)
 
 
 def put_starters(tree, qemu):
@@ -207,6 +209,10 @@ def try_tarball(top, options):
     print("  " + run(f"{tree}/bin/atoll-worker", "--version").strip(), flush=True)
     data = shutil.copy(os.__file__, f"{top}/text.txt")
     local_run(top, "gpt", tree, GPT.replace("{data}", data))
+    if options.tests:
+        told = timed("the worker's unit tests", *qemu.split(), "-E",
+                     f"LD_LIBRARY_PATH={tree}/lib:{torch}/lib", options.tests, "--gtest_brief=1")
+        print("  " + "\n  ".join(told.splitlines()[-2:]), flush=True)
 
 
 def main():
@@ -214,6 +220,7 @@ def main():
     parser.add_argument("--tarball", required=True)
     parser.add_argument("--sysroot", required=True, help="folder of ARM's libraries")
     parser.add_argument("--torch", help="the folder torch of PyTorch's wheel for ARM")
+    parser.add_argument("--tests", help="the worker's unit tests, built for ARM")
     options = parser.parse_args()
     top = tempfile.mkdtemp(prefix="atoll-arm64-")
     try:
