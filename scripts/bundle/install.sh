@@ -111,7 +111,7 @@ elif [ ! -x "$here/atoll/bin/atolld" ]; then
   set -- "$here"/atoll-*-linux-*.tar.zst
   [ -e "$1" ] || fail "which tarball? (see --help)" 2
   set -- "$here"/atoll-*-linux-"$machine".tar.zst
-  [ -e "$1" ] || fail "there is no tarball for $machine, this machine, in $here" 2
+  [ -e "$1" ] || fail "there is no tarball for $machine in $here" 2
   [ $# -eq 1 ] || fail "there are $# tarballs for $machine in $here: name one" 2
   tarball=$1
 fi
