@@ -21,6 +21,10 @@ if(ATOLL_BUNDLED)
   add_link_options(LINKER:--disable-new-dtags)
   file(RELATIVE_PATH up ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})  # as ccache may name sources
   add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${up}=)
+  if(CMAKE_SYSROOT)  # its headers are named like a system's; of several maps the last one counts
+    file(RELATIVE_PATH up ${PROJECT_BINARY_DIR} ${CMAKE_SYSROOT})
+    add_compile_options(-ffile-prefix-map=${CMAKE_SYSROOT}/=/ -ffile-prefix-map=${up}/=/)
+  endif()
 else()
   # Installed programs find a libtorch that is no system's library where the build found it.
   set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)

@@ -31,6 +31,13 @@ set(version ${CMAKE_MATCH_1})
 if(CMAKE_MATCH_2 VERSION_LESS 2.6)
   message(FATAL_ERROR "ATOLL_TORCH is PyTorch ${version}; it must be 2.6 or newer")
 endif()
+# The processor that the libraries are for, in the header of each.
+file(READ ${ATOLL_TORCH}/lib/libc10.so machine OFFSET 18 LIMIT 2 HEX)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT machine STREQUAL "3e00" OR
+    CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64" AND NOT machine STREQUAL "b700")
+  message(FATAL_ERROR "ATOLL_TORCH is ${ATOLL_TORCH}, which is for another kind of processor than "
+    "${CMAKE_SYSTEM_PROCESSOR}")
+endif()
 # Part of the name of the constructor of c10::Error, which takes a string.
 set(constructor _ZN3c105ErrorC1ENS_14SourceLocationE)
 file(STRINGS ${ATOLL_TORCH}/lib/libc10.so error REGEX "${constructor}")

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Makes a wheel, and a tarball, of the programs of a build, with every library but glibc's inside.
 
-    bundle.py --build build/wheel --out FOLDER [--torch FOLDER] [--tarball]
+    bundle.py --build build/wheel --out FOLDER [--torch VERSION] [--tarball] [--sysroot FOLDER]
 
 The tree is that of a Python environment's site-packages, so that the worker finds PyTorch beside
 it: atoll/bin has the programs, atoll/lib their libraries, atoll/libexec the worker itself. The same
 build gives the same bytes: SOURCE_DATE_EPOCH is every file's time.
 
-Needs Debian, whose packages say under which licences the libraries are, and binutils.
+Needs Debian, whose packages say under which licences the libraries are, and binutils. Libraries and
+licences are those of this system, or, for another kind of processor, those in FOLDER, which
+`scripts/arm64 --sysroot` makes.
 """
 
 import argparse
 import base64
-import functools
 import glob
 import hashlib
 import os
@@ -29,10 +30,12 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 # What every Linux system with glibc has: programs and glibc have to be of one system.
-GLIBC = re.compile(r"(lib(c|m|dl|rt|pthread|resolv|util)|ld-linux-x86-64)\.so\.\d+$")
+GLIBC = re.compile(r"(lib(c|m|dl|rt|pthread|resolv|util)|ld-linux-(x86-64|aarch64))\.so\.\d+$")
 # PyTorch's own, which its wheel brings.
 TORCH = re.compile(r"lib(torch|c10)(_\w+)?\.so")
 PROGRAMS = ("atoll", "atolld", "atoll-stub-worker")
+# By the number in a program's header: the processor's name, and the loader's for its libraries.
+MACHINES = {62: ("x86_64", "x86-64"), 183: ("aarch64", "AArch64")}
 # Compiled into the programs: these packages have no shared library, or none that is used.
 COMPILED_IN = ("libcli11-dev", "nlohmann-json3-dev", "libjs-dygraphs", "libtomlplusplus-dev",
                "libspdlog-dev", "libfmt-dev", "libcpp-httplib-dev", "libabsl-dev", "libhwy-dev")
@@ -80,27 +83,68 @@ def needed(path):
     return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", path))
 
 
-@functools.lru_cache(maxsize=None)
-def cache():
-    """soname -> path of the libraries that the loader knows here."""
-    found = {}
-    for line in run("/sbin/ldconfig", "-p").splitlines():
-        match = re.match(r"\s*(\S+) \(libc6,x86-64\) => (\S+)", line)
-        if match:
-            found.setdefault(*match.groups())
-    return found
+class System:
+    """Where the libraries that the programs need come from, and the tools for their processor."""
+
+    def __init__(self, program, sysroot):
+        with open(program, "rb") as source:
+            number = int.from_bytes(source.read(20)[18:], "little")
+        if number not in MACHINES:
+            raise SystemExit(f"{program} is neither for x86-64 nor for 64-bit ARM")
+        self.machine, self.loaders_name = MACHINES[number]
+        if not sysroot and self.machine != os.uname().machine:
+            raise SystemExit(f"{program} is for {self.machine}: --sysroot names its libraries")
+        self.root = os.path.abspath(sysroot) if sysroot else ""
+        foreign = self.machine != os.uname().machine
+        self.strip = f"{self.machine}-linux-gnu-strip" if foreign else "strip"
+        self.dpkg_query = ["dpkg-query"]
+        if sysroot:
+            self.dpkg_query.append(f"--admindir={self.root}/var/lib/dpkg")
+        self.libraries = self._unpacked() if sysroot else self._installed()
+
+    def _installed(self):
+        """soname -> path of the libraries that the loader knows here."""
+        found = {}
+        for line in run("/sbin/ldconfig", "-p").splitlines():
+            match = re.match(r"\s*(\S+) \(libc6,(\S+?)\) => (\S+)", line)
+            if match and match.group(2) == self.loaders_name:
+                found.setdefault(match.group(1), match.group(3))
+        return found
+
+    def _unpacked(self):
+        """The same of a folder into which packages were unpacked."""
+        found = {}
+        for folder in ("lib", "usr/lib"):
+            for path in sorted(glob.glob(f"{self.root}/{folder}/{self.machine}-linux-gnu/*.so*")):
+                found.setdefault(os.path.basename(path), path)
+        return found
+
+    def package_of(self, path):
+        for name in (path, os.path.realpath(path)):
+            place = name.removeprefix(self.root)
+            for other in (place, place.removeprefix("/usr"), "/usr" + place):
+                done = subprocess.run([*self.dpkg_query, "-S", self.root + other],
+                                      capture_output=True, text=True, check=False)
+                if done.returncode == 0:
+                    return done.stdout.split(":")[0].split(",")[0]
+        raise SystemExit(f"no Debian package has {path}: under which licence is it?")
+
+    def copyright_of(self, package):
+        """Path of the file that says under which licences the package is; it may be missing."""
+        return f"{self.root}/usr/share/doc/{package}/copyright"
 
 
-def libraries_of(programs):
+def libraries_of(programs, system):
     """soname -> path: what these programs need beside glibc and PyTorch, and what that needs."""
     found, waiting = {}, list(programs)
     while waiting:
         for name in needed(waiting.pop()):
             if GLIBC.match(name) or TORCH.match(name) or name in found:
                 continue
-            if name not in cache():
-                raise SystemExit(f"{name} is not among this system's libraries")
-            found[name] = cache()[name]
+            if name not in system.libraries:
+                place = system.root or "this system"
+                raise SystemExit(f"{name} is not among the libraries of {place}")
+            found[name] = system.libraries[name]
             waiting.append(found[name])
     return found
 
@@ -113,7 +157,7 @@ def glibc_of(paths):
     return max(versions)[:2]
 
 
-def put_programs(build, tree, torch):
+def put_programs(build, tree, torch, system):
     binaries = []
     for name in PROGRAMS:
         put(f"{build}/bin/{name}", f"{tree}/atoll/bin/{name}", 0o755)
@@ -122,11 +166,11 @@ def put_programs(build, tree, torch):
         for name in ("atoll-worker", "atoll-sentencepiece.so"):
             put(f"{build}/bin/{name}", f"{tree}/atoll/libexec/{name}", 0o755)
             binaries.append(f"{tree}/atoll/libexec/{name}")
-    libraries = libraries_of(binaries)
+    libraries = libraries_of(binaries, system)
     for name, path in sorted(libraries.items()):
         put(path, f"{tree}/atoll/lib/{name}", 0o755)
         binaries.append(f"{tree}/atoll/lib/{name}")
-    run("strip", "--strip-unneeded", *binaries)
+    run(system.strip, "--strip-unneeded", *binaries)
     for path in binaries:
         os.chmod(path, 0o755)
     return libraries, binaries
@@ -156,33 +200,24 @@ def put_texts(build, tree, torch):
 # -- Licences --------------------------------------------------------------------------------------
 
 
-def package_of(path):
-    for name in (path, os.path.realpath(path)):
-        for place in (name, name.removeprefix("/usr"), "/usr" + name):
-            done = subprocess.run(["dpkg", "-S", place], capture_output=True, text=True,
-                                  check=False)
-            if done.returncode == 0:
-                return done.stdout.split(":")[0].split(",")[0]
-    raise SystemExit(f"no Debian package has {path}: under which licence is it?")
-
-
-def put_licences(tree, libraries):
+def put_licences(tree, libraries, system):
     """The copyright file of each package of which something is inside, and a list of them."""
     files = {}
     for name, path in libraries.items():
-        files.setdefault(package_of(path), []).append(name)
+        files.setdefault(system.package_of(path), []).append(name)
     for package in COMPILED_IN:
-        if os.path.exists(f"/usr/share/doc/{package}/copyright"):
+        if os.path.exists(system.copyright_of(package)):
             files.setdefault(package, []).append("compiled in")
     lines = ["What others have made of this, by Debian package. The licences are in the files",
              "beside this one; Atoll's own is the Apache License 2.0.", ""]
     texts = set()  # that those files name, in Debian's folder of them
     for package, names in sorted(files.items()):
-        copyright_file = f"/usr/share/doc/{package}/copyright"
+        copyright_file = system.copyright_of(package)
         if not os.path.exists(copyright_file):
             raise SystemExit(f"{copyright_file} is missing: what is bundled needs its licence")
         put(copyright_file, f"{tree}/atoll/licenses/{package}.txt")
-        version = run("dpkg-query", "-W", "-f", "${source:Package} ${source:Version}", package)
+        version = run(*system.dpkg_query, "-W", "-f", "${source:Package} ${source:Version}",
+                      package)
         with open(copyright_file, encoding="utf-8") as source:
             text = source.read()
         told = sorted(set(re.findall(r"^License: *(\S.*)$", text, re.MULTILINE)))
@@ -262,7 +297,7 @@ def make_wheel(tree, out, tag, torch):
 # -- The tarball -----------------------------------------------------------------------------------
 
 
-def make_tarball(build, tree, out):
+def make_tarball(build, tree, out, machine):
     """The same tree, with what a home folder has beside programs, and what puts it there."""
     name = f"atoll-{version()}"
     put(f"{HERE}/install.sh", f"{tree}/install.sh", 0o755)
@@ -273,7 +308,7 @@ def make_tarball(build, tree, out):
         put(f"{build}/share/man1/{program}.1", f"{tree}/share/man/man1/{program}.1")
         put(f"{build}/share/bash/{program}",
             f"{tree}/share/bash-completion/completions/{program}")
-    path = f"{out}/{name}-linux-x86_64.tar.zst"
+    path = f"{out}/{name}-linux-{machine}.tar.zst"
     packer = ["zstd", "-15", "-T1", "-q", "-f", "-o", path]
     with subprocess.Popen(packer, stdin=subprocess.PIPE) as process:
         with tarfile.open(fileobj=process.stdin, mode="w|", format=tarfile.GNU_FORMAT) as archive:
@@ -296,20 +331,22 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--torch", default="", help="the version that the worker is linked with")
     parser.add_argument("--tarball", action="store_true")
+    parser.add_argument("--sysroot", default="", help="libraries of another kind of processor")
     options = parser.parse_args()
     tree = os.path.join(options.build, "bundle")
     shutil.rmtree(tree, ignore_errors=True)
     os.makedirs(options.out, exist_ok=True)
-    libraries, binaries = put_programs(options.build, tree, options.torch)
+    system = System(f"{options.build}/bin/atoll", options.sysroot)
+    libraries, binaries = put_programs(options.build, tree, options.torch, system)
     put_texts(options.build, tree, options.torch)
-    put_licences(tree, libraries)
+    put_licences(tree, libraries, system)
     for path in binaries:
         if SOURCE.encode() in open(path, "rb").read():
             raise SystemExit(f"{path} names the folder of its build, {SOURCE}")
-    tag = "py3-none-manylinux_{}_{}_x86_64".format(*glibc_of(binaries))
+    tag = "py3-none-manylinux_{}_{}_{}".format(*glibc_of(binaries), system.machine)
     print(make_wheel(tree, options.out, tag, options.torch))
     if options.tarball:
-        print(make_tarball(options.build, tree, options.out))
+        print(make_tarball(options.build, tree, options.out, system.machine))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #!/bin/sh
 # Installs Atoll from its tarball into a home folder, without root. Checks who made it first.
 #
-#   ./install.sh [OPTIONS] atoll-VERSION-linux-x86_64.tar.zst
-#   ./install.sh [OPTIONS]              inside an unpacked tarball that was checked before
+#   ./install.sh [OPTIONS] atoll-VERSION-linux-MACHINE.tar.zst
+#                                       MACHINE is x86_64 or aarch64, as `uname -m` prints it
+#   ./install.sh [OPTIONS]              beside the tarballs: the one for this machine; or inside an
+#                                       unpacked tarball that was checked before
 #   ./install.sh --remove
 #
 #   --key FILE       the public key of whoever made the release, from a source that you trust; kept
@@ -101,10 +103,34 @@ check() {
   fi
 }
 
+machine=$(uname -m)
+here=$(dirname "$(readlink -f "$0")")
+if [ -n "$tarball" ]; then
+  [ -r "$tarball" ] || fail "$tarball: no such file, or not readable" 2
+elif [ ! -x "$here/atoll/bin/atolld" ]; then
+  set -- "$here"/atoll-*-linux-*.tar.zst
+  [ -e "$1" ] || fail "which tarball? (see --help)" 2
+  set -- "$here"/atoll-*-linux-"$machine".tar.zst
+  [ -e "$1" ] || fail "there is no tarball for $machine in $here" 2
+  [ $# -eq 1 ] || fail "there are $# tarballs for $machine in $here: name one" 2
+  tarball=$1
+fi
+if [ -n "$tarball" ]; then
+  for_machine=${tarball##*-linux-}
+  for_machine=${for_machine%.tar.zst}
+else
+  case $(od -An -tu2 -j18 -N2 "$here/atoll/bin/atolld") in # that field of an ELF file's header
+    *' 62') for_machine=x86_64 ;;
+    *' 183') for_machine=aarch64 ;;
+    *) for_machine=$machine ;;
+  esac
+fi
+[ "$for_machine" = "$machine" ] ||
+  fail "${tarball:-$here} is for $for_machine, and this machine is $machine" 2
+
 mkdir -p "$home"
 work=$(mktemp -d "$home/.new.XXXXXX")
 if [ -n "$tarball" ]; then
-  [ -r "$tarball" ] || fail "$tarball: no such file, or not readable" 2
   need tar "it unpacks the tarball"
   need zstd "it unpacks the tarball"
   check "$(dirname "$(readlink -f "$tarball")")" "$(basename "$tarball")"
@@ -112,10 +138,8 @@ if [ -n "$tarball" ]; then
   set -- "$work"/atoll-*
   unpacked=$1
 else
-  unpacked=$(dirname "$(readlink -f "$0")")
-  [ -x "$unpacked/atoll/bin/atolld" ] || fail "which tarball? (see --help)" 2
-  cp -R "$unpacked" "$work/"
-  unpacked=$work/$(basename "$unpacked")
+  cp -R "$here" "$work/"
+  unpacked=$work/$(basename "$here")
 fi
 name=$(basename "$unpacked")
 

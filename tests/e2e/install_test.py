@@ -1,6 +1,6 @@
 """Would break: install.sh takes a tarball that nobody has signed, a stranger has signed or somebody
-has changed, leaves something behind, or loses what an earlier installation had; or what starts the
-worker does not say which PyTorch is missing.
+has changed, or one for another kind of processor, leaves something behind, or loses what an earlier
+installation had; or what starts the worker does not say which PyTorch is missing.
 
 The tarball holds scripts in place of the programs. scripts/wheel-check installs the real one.
 """
@@ -14,7 +14,10 @@ import unittest
 
 SOURCE = os.environ["ATOLL_SOURCE"]
 BUNDLE = os.path.join(SOURCE, "scripts/bundle")
-NAME = "atoll-9.9.9-linux-x86_64.tar.zst"
+MACHINE = os.uname().machine
+OTHER_MACHINE = "aarch64" if MACHINE == "x86_64" else "x86_64"
+NUMBERS = {"x86_64": 62, "aarch64": 183}  # in an ELF file's header
+NAME = f"atoll-9.9.9-linux-{MACHINE}.tar.zst"
 TOOLS = ("openssl", "sh", "sha256sum", "tar", "zstd")
 
 
@@ -106,6 +109,29 @@ class InstallTest(unittest.TestCase):
         os.remove(f"{self.release}/SHA256SUMS.sig")
         self.refuses("nobody has signed this", "--key", self.key + ".pub")
         self.assertEqual(self.files(), set())
+
+    def test_only_what_this_machine_can_run_is_installed(self):
+        wrong = NAME.replace(MACHINE, OTHER_MACHINE)
+        shutil.copy(f"{self.release}/{NAME}", f"{self.release}/{wrong}")
+        self.refuses(f"{wrong} is for {OTHER_MACHINE}, and this machine is {MACHINE}", "--unsigned",
+                     file=f"{self.release}/{wrong}")
+        # Without a name: the one beside it that is for this machine.
+        beside = ["sh", shutil.copy(f"{BUNDLE}/install.sh", self.release), "--unsigned"]
+        os.rename(f"{self.release}/{NAME}", f"{self.release}/kept")
+        self.assertIn(f"there is no tarball for {MACHINE}",
+                      run(*beside, env=self.environment).stdout)
+        os.rename(f"{self.release}/kept", f"{self.release}/{NAME}")
+        self.assertEqual(self.files(), set())
+        self.assertIn("installed atoll 9.9.9", run(*beside, env=self.environment).stdout)
+        shutil.copy(f"{self.release}/{NAME}", self.release + "/" + NAME.replace("9.9.9", "9.9.10"))
+        self.assertIn(f"there are 2 tarballs for {MACHINE}",
+                      run(*beside, env=self.environment).stdout)
+        # An unpacked one has no such name: its programs tell.
+        tree = os.path.join(self.top, "tree", "atoll-9.9.9")
+        with open(f"{tree}/atoll/bin/atolld", "wb") as program:
+            program.write(b"\x7fELF".ljust(18, b"\0") + bytes((NUMBERS[OTHER_MACHINE], 0)))
+        self.assertIn(f"{tree} is for {OTHER_MACHINE}, and this machine is {MACHINE}",
+                      run("sh", f"{tree}/install.sh", env=self.environment).stdout)
 
     def test_installs_upgrades_and_leaves_nothing(self):
         torch = os.path.join(self.top, "torch")

@@ -15,14 +15,25 @@ namespace atolld {
 namespace HWY_NAMESPACE {
 namespace {
 
+// Returns x, but low if x is below it and high if x is above it; NaN for NaN.
+template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
+HWY_INLINE V Clamp(D d, V x, float low, float high) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const auto clamped = hn::Min(hn::Set(d, high), hn::Max(hn::Set(d, low), x));
+#if HWY_ARCH_X86
+  return clamped;  // Min and Max return the second operand if one of the two is NaN.
+#else
+  return hn::IfThenElse(hn::IsNaN(x), x, clamped);  // On ARM they return the one that is a number.
+#endif
+}
+
 // Returns e^x. The result is 0 below -88, e^88 above 88, and NaN for NaN. Uses the polynomial of
 // Cephes, scaled by a shift of the exponent.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V Exp(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
-  // On x86, Min and Max return the second operand if one of the two is NaN.
-  x = hn::Min(hn::Set(d, 88.0f), hn::Max(hn::Set(d, -88.0f), x));
+  x = Clamp(d, x, -88.0f, 88.0f);
   const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
@@ -48,7 +59,7 @@ HWY_INLINE V Sigmoid(D d, V x) {
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V Erf(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
-  x = hn::Min(hn::Set(d, 4.0f), hn::Max(hn::Set(d, -4.0f), x));
+  x = Clamp(d, x, -4.0f, 4.0f);
   const auto square = hn::Mul(x, x);
   auto p =
       hn::MulAdd(hn::Set(d, -2.72614225801306e-10f), square, hn::Set(d, 2.77068142495902e-08f));

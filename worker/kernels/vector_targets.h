@@ -9,5 +9,6 @@
 // not have these names.
 #define ATOLL_BEYOND_AVX512 (1LL << 3 | 1LL << 4 | 1LL << 6)
 
+#undef HWY_DISABLED_TARGETS  // for ARM the build defines what its other programs leave out
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_AVX3_DL | ATOLL_BEYOND_AVX512 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

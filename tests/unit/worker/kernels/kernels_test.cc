@@ -248,6 +248,18 @@ TEST(KernelsTest, EmbeddingsAndTheLossAreThoseOfLibtorch) {
              {8 * torch::randn({15, 37})}, "cross-entropy");
 }
 
+// Broken: a diverged model would go on with a finite loss. ARM's minimum of a number and NaN is the
+// number.
+TEST(KernelsTest, WhatIsNoNumberStaysNone) {
+  const at::Tensor x = at::full({3, 17}, std::nan(""), at::kFloat);
+  for (const Activation activation :
+       {Activation::kGelu, Activation::kGeluTanh, Activation::kSilu}) {
+    EXPECT_TRUE(FusedActivation(activation, x).isnan().all().item<bool>());
+  }
+  const at::Tensor loss = FusedCrossEntropy(x, at::zeros({3}, at::kLong), -100);
+  EXPECT_TRUE(std::isnan(loss.item<float>()));
+}
+
 // Broken: a token that the model has not would be read from memory that is somebody else's.
 TEST(KernelsTest, WhatIsNoTokenIsRefused) {
   const at::Tensor weight = torch::randn({4, 3}), token = at::full({1, 1}, 4, at::kLong);
