@@ -42,7 +42,6 @@ HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it 
 WHEEL = "needs a wheel and PyTorch: scripts/wheel-check types it in a system of its own"
 RELEASE = "needs a release, and installs into the home folder: scripts/wheel-check does it"
 WINDOWS = "needs Windows with WSL2"
-MAC = "it builds for minutes, in a virtual machine on a Mac"
 RANKS = "needs PyTorch and two machines: tests/bench/sharding_check.py has two groups on loopback"
 
 BENCHMARK = "ATOLL_BIN=build/release/bin python3 tests/bench/"
@@ -149,8 +148,6 @@ NOT_TYPED = (
     ("docs/kubernetes.md", "docker build", CONTAINERS),
     ("docs/kubernetes.md", "kubectl", CLUSTER),
     ("docs/kubernetes.md", "for peer in peer-0 peer-1", CLUSTER),
-    ("docs/macos.md", "git clone <this repository>", MAC),
-    ("docs/macos.md", "scripts/quickstart", MAC),
     ("docs/operations.md", "sudo apt install", SERVICE),
     ("docs/operations.md", "sudo -u atoll atolld join", SERVICE),
     ("docs/operations.md", "sudo ln -s /var/lib/atoll", SERVICE),
