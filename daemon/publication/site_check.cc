@@ -247,9 +247,12 @@ class SiteCheck {
     if (index_.Find(kSiteReceipts) == nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::string text, BringText(kSiteReceipts, kLongestText));
     if (!order_.check_receipts) return absl::OkStatus();
+    const auto header_of = [this](uint64_t version) -> absl::StatusOr<v1::EntryHeader> {
+      RETURN_IF_ERROR(DigestOf(version).status());
+      return ReadHeader(version);
+    };
     const absl::StatusOr<uint64_t> receipts =
-        order_.check_receipts(text, genesis_.spec().history_key(),
-                              [this](uint64_t version) { return DigestOf(version); });
+        order_.check_receipts(text, genesis_.spec().history_key(), header_of);
     if (!receipts.ok()) return Fault(kSiteReceipts, receipts.status().message());
     result_.receipts = *receipts;
     return absl::OkStatus();

@@ -39,11 +39,11 @@ struct CheckOrder {
   std::string history_key;  // the run's key, if the caller knows it; else empty
   std::string scratch;      // a folder for what is fetched, and for the state
   std::function<void(const CheckProgress&)> on_progress;
-  // Checks the text of receipts.json; `digest` returns the digest of a version's header.
-  using HeaderDigestOf = std::function<absl::StatusOr<Digest>(uint64_t version)>;
-  // Returns how many receipts there are. A fault is DATA_LOSS, without the file's name.
+  // Checks the text of receipts.json and returns how many receipts there are. `header` returns the
+  // checked header of a version, or NOT_FOUND. A fault is DATA_LOSS, without the file's name.
+  using HeaderOf = std::function<absl::StatusOr<v1::EntryHeader>(uint64_t version)>;
   std::function<absl::StatusOr<uint64_t>(const std::string& text, const std::string& history_key,
-                                         const HeaderDigestOf& digest)>
+                                         const HeaderOf& header)>
       check_receipts;
 };
 
