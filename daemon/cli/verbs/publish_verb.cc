@@ -112,22 +112,22 @@ absl::StatusOr<std::string> ReceiptsIn(Files& files, const std::string& folder,
   return absl::StrCat(list.dump(2), "\n");
 }
 
+std::string EntriesText(uint64_t first, uint64_t last) {
+  if (first > last) return "none";
+  return first == last ? absl::StrCat("of entry ", first)
+                       : absl::StrCat("of entries ", first, " to ", last);
+}
+
 std::vector<std::string> PlanText(const SitePlan& plan, const PublishOrder& order,
                                   const std::vector<std::string>& notes) {
   std::vector<std::vector<std::string>> rows;
   const auto row = [&rows](const std::string& what, uint64_t bytes, const std::string& is) {
     rows.push_back({what, FormatBytes(static_cast<double>(bytes)), is});
   };
-  row("headers", plan.header_bytes,
-      plan.first_header > plan.version
-          ? "none"
-          : absl::StrCat("of entries ", plan.first_header, " to ", plan.version));
+  row("headers", plan.header_bytes, EntriesText(plan.first_header, plan.version));
   if (order.parameters) {
     row("state", plan.state_bytes, absl::StrCat("of version ", plan.base));
-    row("payloads", plan.payload_bytes,
-        plan.base == plan.version
-            ? "none"
-            : absl::StrCat("of entries ", plan.base + 1, " to ", plan.version));
+    row("payloads", plan.payload_bytes, EntriesText(plan.base + 1, plan.version));
   }
   row("in all, about", plan.bytes(), absl::StrCat("in ", order.out));
   std::vector<std::string> lines = {

@@ -192,8 +192,13 @@ std::vector<std::string> Unknown(const CheckedSite& checked) {
   return lines;
 }
 
-std::string SpeedText(double per_second, const char* noun) {
-  return per_second > 0 ? absl::StrCat(", ", FormatRate(per_second), " ", noun, " a second") : "";
+std::string SpeedText(double per_second) {
+  return per_second > 0 ? absl::StrCat(", ", FormatRate(per_second), " a second") : "";
+}
+
+std::string VersionsText(uint64_t first, uint64_t last) {
+  return first == last ? absl::StrCat("version ", first)
+                       : absl::StrCat("versions ", first, " to ", last);
 }
 
 std::vector<std::string> CheckedText(const CheckedSite& checked, const Speeds& speeds,
@@ -211,14 +216,14 @@ std::vector<std::string> CheckedText(const CheckedSite& checked, const Speeds& s
                    FormatSeconds(seconds)),
       absl::StrCat("  headers      ", checked.headers, " of ", index.headers(), ": chain, ",
                    keyed ? "signatures, " : "", "weights and scalars",
-                   SpeedText(speeds.Of(kCheckingHeaders), "headers"))};
+                   SpeedText(speeds.Of(kCheckingHeaders)))};
   if (checked.genesis.spec().has_parent()) {
     lines.push_back(absl::StrCat("  branch of    ", LineageText(checked.genesis.spec().parent())));
   }
   if (index.state_version) {
     lines.push_back(absl::StrCat("  payloads     ", checked.payloads, " of ", index.payloads(),
                                  ": digests, and each replayed",
-                                 SpeedText(speeds.Of(kCheckingStates), "states")));
+                                 SpeedText(speeds.Of(kCheckingStates))));
   }
   if (checked.receipts > 0) {
     lines.push_back(absl::StrCat("  receipts     ", checked.receipts, ": signatures"));
@@ -226,13 +231,13 @@ std::vector<std::string> CheckedText(const CheckedSite& checked, const Speeds& s
   lines.push_back(index.sealed
                       ? absl::StrCat("  seal         of version ", index.version)
                       : "  seal         none: the run had not ended when this was published");
-  lines.push_back(absl::StrCat(
-      "verified: ", checked.states, " of ", checked.all_states, " states",
-      checked.states == 0 ? ""
-                          : absl::StrCat(" (versions ", checked.first, " to ", checked.last, ")"),
-      checked.states > 0 && checked.state_digest && !checked.last_unsaid
-          ? absl::StrCat("; the last has digest ", ToHex(*checked.state_digest))
-          : ""));
+  const bool any = checked.states > 0;
+  lines.push_back(
+      absl::StrCat("verified: ", checked.states, " of ", Counted(checked.all_states, "state"),
+                   any ? absl::StrCat(" (", VersionsText(checked.first, checked.last), ")") : "",
+                   any && checked.state_digest && !checked.last_unsaid
+                       ? absl::StrCat("; the last has digest ", ToHex(*checked.state_digest))
+                       : ""));
   lines.push_back("These files cannot tell:");
   for (const std::string& line : Unknown(checked)) lines.push_back(absl::StrCat("  - ", line));
   return lines;
