@@ -1,5 +1,6 @@
 # cmake -DOUT=page_files.cc -P EmbedPage.cmake -- FILE...
-# Writes a source that holds these files' bytes, for daemon/web/page_files.h.
+# Writes a source that holds these files' bytes, for daemon/web/page_files.h. With -DHEADER=... and
+# -DFUNCTION=... the source is for that header, and its function returns the bytes of the only file.
 set(after FALSE)
 set(files)
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -31,6 +32,23 @@ foreach(file IN LISTS files)
   string(APPEND rows "    {\"/${name}\", \"${types_${ending}}\", {kFile${number}, ${length}}},\n")
   math(EXPR number "${number} + 1")
 endforeach()
+
+if(HEADER)
+  file(WRITE "${OUT}.new" "#include \"${HEADER}\"
+
+namespace atolld {
+namespace {
+
+${arrays}
+}  // namespace
+
+absl::string_view ${FUNCTION}() { return {kFile0, sizeof(kFile0) - 1}; }
+
+}  // namespace atolld
+")
+  file(RENAME "${OUT}.new" "${OUT}")
+  return()
+endif()
 
 file(WRITE "${OUT}.new" "#include \"daemon/web/page_files.h\"
 

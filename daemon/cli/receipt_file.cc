@@ -10,6 +10,7 @@
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
 #include "daemon/program/format.h"
+#include "membership/history/signing_key.h"
 
 namespace atolld {
 namespace {
@@ -144,6 +145,10 @@ absl::StatusOr<v1::Receipt> ParseReceipt(const std::string& text) {
   receipt.set_signature(fields.Hex("signature"));
   RETURN_IF_ERROR(fields.End());
   return receipt;
+}
+
+bool IsHistoryKey(const std::string& text) {
+  return text.size() == 2 * kPublicKeyBytes && IsHexadecimal(text);
 }
 
 }  // namespace atolld

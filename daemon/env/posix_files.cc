@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -120,6 +121,16 @@ Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
 void Descriptor::Reset() {
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
+}
+
+absl::Status CheckRoomFor(const std::string& path, uint64_t bytes) {
+  const std::string parent = DirectoryOf(path);
+  struct statvfs disk = {};
+  if (statvfs(parent.c_str(), &disk) != 0) return absl::OkStatus();
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (free >= bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      path, " needs ", bytes, " bytes, and the disk of ", parent, " has ", free, " free"));
 }
 
 absl::StatusOr<Pipe> MakePipe(const std::string& user) {

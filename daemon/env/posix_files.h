@@ -40,6 +40,11 @@ class PosixFiles final : public Files {
   const std::shared_ptr<SyncTimes> sync_times_ = std::make_shared<SyncTimes>();
 };
 
+// Called before much is written to `path`, which need not exist. Fails with RESOURCE_EXHAUSTED if
+// its disk has less than `bytes` free; the message has both numbers. If nobody can say how much is
+// free, it returns OK, and the writing tells.
+absl::Status CheckRoomFor(const std::string& path, uint64_t bytes);
+
 // Owns a file descriptor, and closes it.
 class Descriptor {
  public:

@@ -298,6 +298,7 @@ BEFORE_PAGE = {
     "docs/models.md": before_models,
     "docs/operations.md": lambda reader: reader.world.quickstart_has_ended(),
     "docs/training.md": before_training,
+    "docs/verify.md": lambda reader: reader.world.quickstart_has_ended(),
     VOLUNTEERING: lambda reader: reader.world.share_live(),
     "docs/workers.md": before_workers,
     HELP: before_help,

@@ -56,6 +56,7 @@ ROOMS = [
     ("daemon/transport", {"absl", "proto", "grpc", "openssl", "system"}),
     ("daemon/replica/state", {"absl", "proto", "system"}),
     ("daemon/replica/transfer", {"absl", "proto"}),
+    ("daemon/publication", {"absl", "proto", "system", "json", "openssl"}),
     ("daemon/exchange", {"absl", "proto"}),
     ("daemon/peer", {"absl", "proto", "system"}),
     ("daemon/coordinator", {"absl", "proto", "sqlite"}),

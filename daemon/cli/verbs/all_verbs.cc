@@ -9,6 +9,7 @@ void AddAllVerbs(CommandLine& command_line) {
   command_line.DescribeGroup("run", "Look at a run, pause it, end it, branch from it");
   AddRunVerbs(command_line);
   AddBranchVerb(command_line);
+  AddPublishVerb(command_line);
   command_line.DescribeGroup("peer", "The peers of a run: see what they gave, ask them to leave");
   AddPeerVerbs(command_line);
   AddReceiptVerb(command_line);
@@ -44,6 +45,7 @@ void AddAllVerbs(CommandLine& command_line) {
   AddExperimentVerbs(command_line);
 
   command_line.BeginHeading("Look into a run's folder");
+  AddVerifyVerb(command_line);
   command_line.DescribeGroup("log", "Look at a run's log of updates, and check it");
   AddLogVerbs(command_line);
   command_line.DescribeGroup("snapshot", "Look at a replica's snapshots, check and save them");

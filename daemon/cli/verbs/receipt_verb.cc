@@ -20,9 +20,6 @@
 namespace atolld {
 namespace {
 
-// A receipt has about 600 bytes.
-constexpr uint64_t kLargestReceipt = uint64_t{64} << 10;
-
 struct ReceiptOptions {
   AdminOptions admin;
   std::string out;
@@ -99,11 +96,6 @@ VerbExit VerifyReceipt(const ReceiptOptions& options) {
                       {"signed_by", checked.whose},
                       {"receipt", ReceiptJson(checked.receipt)}},
                      lines);
-}
-
-bool IsHistoryKey(const std::string& text) {
-  return text.size() == 2 * kPublicKeyBytes &&
-         text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
 }
 
 VerbExit GetOrVerify(const ReceiptOptions& options) {

@@ -113,17 +113,6 @@ VerbExit VerifySnapshots(const SnapshotOptions& options) {
   return PrintAnswer(options.json, list, lines);
 }
 
-// Before anything is written, says how much it will be and checks whether there is room.
-absl::Status CheckRoomFor(const std::string& out, uint64_t bytes) {
-  std::error_code error;
-  const std::string parent = DirectoryOf(out);
-  const std::filesystem::space_info space = std::filesystem::space(parent, error);
-  if (error || space.available >= bytes) return absl::OkStatus();  // then the writing tells
-  return absl::ResourceExhaustedError(absl::StrCat(out, " needs ", bytes,
-                                                   " bytes, and the disk of ", parent, " has ",
-                                                   space.available, " free"));
-}
-
 // Saves the state and, if the run has one, its tokenizer: everything that generating text needs.
 absl::StatusOr<MaterializedSnapshot> SaveTo(Files& files, const std::string& replica,
                                             const std::string& out, uint64_t version) {

@@ -11,9 +11,11 @@ void AddAllVerbs(CommandLine& command_line);
 
 void AddIdentityVerbs(CommandLine& command_line);  // identity issue
 void AddLocalVerb(CommandLine& command_line);
-void AddRunVerbs(CommandLine& command_line);    // run show, watch, diagnose, ..., stop
-void AddBranchVerb(CommandLine& command_line);  // run branch
-void AddPeerVerbs(CommandLine& command_line);   // peer list, show, drain, evict
+void AddRunVerbs(CommandLine& command_line);     // run show, watch, diagnose, ..., stop
+void AddBranchVerb(CommandLine& command_line);   // run branch
+void AddPublishVerb(CommandLine& command_line);  // run publish
+void AddVerifyVerb(CommandLine& command_line);   // verify
+void AddPeerVerbs(CommandLine& command_line);    // peer list, show, drain, evict
 void AddHealthVerb(CommandLine& command_line);
 void AddReceiptVerb(CommandLine& command_line);    // peer receipt
 void AddMachineVerbs(CommandLine& command_line);   // status, pause, finish, resume

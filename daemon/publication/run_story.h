@@ -1,0 +1,69 @@
+// RunStory: what a published run's page tells: the losses, who contributed, who was left out of
+// rounds, and where the run came from.
+//
+// It is made from the signed headers and, for what no header says, from the figures that the
+// coordinator told. The page and docs/verify.md say which is which. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "atoll/v1/run.pb.h"
+#include "daemon/publication/site_index.h"
+
+namespace atolld {
+
+struct ToldLoss {
+  uint64_t version = 0;
+  double elapsed_seconds = 0;
+  std::optional<double> train;
+  std::optional<double> validation;
+};
+
+// What the headers do not say.
+struct CoordinatorWord {
+  std::vector<ToldLoss> losses;  // ascending
+  uint64_t epoch = 0;            // the coordinator's; 0 if it is not known
+  double epsilon = 0;            // what was spent; 0 if it is not known
+};
+
+class RunStory {
+ public:
+  // `headers` is the number of headers that will be added, and `first` the version of the first.
+  RunStory(uint64_t first, uint64_t headers);
+
+  void Add(const v1::EntryHeader& header, uint64_t payload_bytes);
+
+  // Returns the text of story.json. It has at most kMostPoints losses and kMostBins counts a peer,
+  // however long the run was.
+  std::string Text(const v1::Genesis& genesis, const SiteIndex& index,
+                   const CoordinatorWord& told) const;
+
+  static constexpr size_t kMostPoints = 1500;
+  static constexpr uint64_t kMostBins = 240;
+
+ private:
+  struct Share {
+    uint64_t rounds = 0, tokens = 0, steps = 0, first = 0, last = 0;
+    double shares = 0;
+    std::vector<uint32_t> bins;
+  };
+  nlohmann::ordered_json Peers() const;
+
+  const uint64_t first_;
+  const uint64_t headers_;
+  const uint64_t bins_;
+  std::map<std::string, Share> shares_;
+  uint64_t tokens_ = 0;
+  uint64_t payload_bytes_ = 0;
+};
+
+// Returns the page with the story in it. The page loads nothing else.
+std::string PageOf(absl::string_view story);
+
+}  // namespace atolld
