@@ -138,7 +138,7 @@ int Main(int argc, char** argv) {
   TellUncaughtExceptions();
   BlockSignals();
   RaiseDescriptorLimit();
-  UseSystemResolver();
+  PrepareTransport();
   CommandLine command_line("atolld", "Leads a run, or takes part in one");
   command_line.DescribeBuild(BuildInfo("atolld"));
   CoordinatorOptions lead;

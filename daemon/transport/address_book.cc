@@ -71,11 +71,16 @@ void AddressBook::Answer(const std::string& address, const absl::StatusOr<std::s
     const std::lock_guard<std::mutex> lock(mutex_);
     Name& name = names_[address];
     waiting.swap(name.waiting);
+    ++answering_;
     // All of them have failed by now, so none is worse than the others.
     if (!numbers.ok()) name.blamed.clear();
     if (name.blamed.empty()) names_.erase(address);
   }
   for (const Ready& ready : waiting) ready(numbers);
+  waiting.clear();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --answering_;
+  answered_.notify_all();
 }
 
 void AddressBook::Blame(const std::string& address, const std::string& numbers) {
@@ -94,6 +99,8 @@ void AddressBook::Close() {
     }
   }
   for (const Ready& ready : waiting) ready(Closed());
+  std::unique_lock<std::mutex> lock(mutex_);
+  answered_.wait(lock, [this] { return answering_ == 0; });
 }
 
 }  // namespace atolld

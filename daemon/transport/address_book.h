@@ -10,6 +10,7 @@
 // Thread-safe. It waits on threads of its own.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,7 +40,8 @@ class AddressBook : public std::enable_shared_from_this<AddressBook> {
   // `address`. The next searches then try it last.
   void Blame(const std::string& address, const std::string& numbers);
 
-  // Fails all searches under way and all later ones with UNAVAILABLE.
+  // Fails all searches under way and all later ones with UNAVAILABLE. After it has returned, no
+  // thread of this object holds a `ready` any more. Must not be called by a `ready`.
   void Close();
 
  private:
@@ -55,9 +57,11 @@ class AddressBook : public std::enable_shared_from_this<AddressBook> {
 
   const absl::Duration patience_;
 
+  std::condition_variable answered_;
   // Guarded by mutex_.
   std::mutex mutex_;
   bool closed_ = false;
+  int answering_ = 0;  // how many threads hold callers that they answer
   std::map<std::string, Name> names_;
 };
 

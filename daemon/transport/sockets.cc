@@ -3,6 +3,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <openssl/crypto.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -75,7 +76,10 @@ int ListenOnce(const sockaddr_storage& address, socklen_t length, Socket* out) {
 
 }  // namespace
 
-void UseSystemResolver() { setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0); }
+void PrepareTransport() {
+  setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+}
 
 absl::StatusOr<TcpAddresses> ResolveTcp(const std::string& address, bool to_listen) {
   const size_t colon = address.rfind(':');

@@ -21,9 +21,13 @@ namespace atolld {
 
 using Socket = Descriptor;
 
-// Makes gRPC look up names through the C library, as all other programs of this machine do. This
-// matters for etcd's servers, whose names gRPC looks up itself. Call it first in main.
-void UseSystemResolver();
+// Sets up gRPC and OpenSSL for this process. Must be called first in main, before either is used.
+//
+// gRPC then looks up names through the C library, as all other programs of this machine do. This
+// matters for etcd's servers, whose names gRPC looks up itself. OpenSSL does not clean up after
+// main: gRPC does not wait for all of its threads, and one that is just ending would free what
+// OpenSSL has freed.
+void PrepareTransport();
 
 using TcpAddresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 

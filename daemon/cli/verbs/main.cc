@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
   atolld::OpenStandardStreams();
   atolld::TellUncaughtExceptions();
-  atolld::UseSystemResolver();
+  atolld::PrepareTransport();
   atolld::CommandLine command_line;
   command_line.DescribeBuild(atolld::BuildInfo("atoll"));
   atolld::AddAllVerbs(command_line);
