@@ -20,8 +20,9 @@ if(ATOLL_BUNDLED)
   set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib")
   add_link_options(LINKER:--disable-new-dtags)
   file(RELATIVE_PATH up ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})  # as ccache may name sources
-  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${up}=)
-  if(CMAKE_SYSROOT)  # its headers are named like a system's; of several maps the last one counts
+  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${up}=
+    -ffile-prefix-map=${PROJECT_BINARY_DIR}/=)  # of several maps the last one that fits counts
+  if(CMAKE_SYSROOT)  # its headers are named like a system's
     file(RELATIVE_PATH up ${PROJECT_BINARY_DIR} ${CMAKE_SYSROOT})
     add_compile_options(-ffile-prefix-map=${CMAKE_SYSROOT}/=/ -ffile-prefix-map=${up}/=/)
   endif()

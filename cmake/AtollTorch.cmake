@@ -61,6 +61,9 @@ foreach(name ATen c10 caffe2 torch)
 endforeach()
 target_include_directories(atoll_libtorch SYSTEM INTERFACE
   ${headers} ${headers}/torch/csrc/api/include)
+# GCC would name them by the links' targets where that is shorter, so by where the wheel lies.
+target_compile_options(atoll_libtorch INTERFACE
+  $<$<CXX_COMPILER_ID:GNU>:-fno-canonical-system-headers>)
 target_link_libraries(atoll_libtorch INTERFACE atoll_torch_cpu atoll_c10)
 # New headers of libtorch want C++20, in which GCC 12 takes strings that are read for uninitialised.
 target_compile_features(atoll_libtorch INTERFACE cxx_std_20)
