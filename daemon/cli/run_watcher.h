@@ -1,9 +1,5 @@
-// Follows a run from outside: RunWatcher receives the run's statuses from the coordinator,
-// RunHistory combines them into one history, and SignalWaiter waits for the next status, Ctrl-C or
-// the end of a child.
-//
-// Construct a SignalWaiter before any other thread starts, because it blocks signals for its own
-// thread and for all threads that this thread starts later.
+// Follows a run from outside: RunWatcher receives the run's statuses from the coordinator and wakes
+// who waits for them, and RunHistory combines them into one history.
 #pragma once
 
 #include <condition_variable>
@@ -16,49 +12,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "atoll/v1/admin.pb.h"
+#include "daemon/env/signal_waiter.h"
 #include "daemon/transport/coordinator_client.h"
 
 namespace atolld {
-
-// Lets another thread wake a SignalWaiter. Thread-safe.
-class Waker {
- public:
-  Waker();
-  ~Waker();
-  Waker(const Waker&) = delete;
-  Waker& operator=(const Waker&) = delete;
-  void Wake();
-
- private:
-  friend class SignalWaiter;
-  int fd_;
-};
-
-// Waits for Ctrl-C and similar signals, so that a command can finish in order before it ends. Its
-// calls block. Used by one thread.
-class SignalWaiter {
- public:
-  SignalWaiter();
-  ~SignalWaiter();  // gives signals their usual effect again
-  SignalWaiter(const SignalWaiter&) = delete;
-  SignalWaiter& operator=(const SignalWaiter&) = delete;
-
-  // Waits until a signal has come, a child has ended, `waker` was woken, or `limit` has passed.
-  // Returns true if a signal asks the program to end (SIGINT, SIGTERM, SIGHUP).
-  bool Wait(Waker& waker, absl::Duration limit);
-
-  // Writes all of `text` and waits for the reader as long as necessary. Returns false if the output
-  // has no reader any more, or if a signal comes first; the next Wait reports this signal.
-  bool Write(int out, absl::string_view text);
-
- private:
-  int fd_;
-};
-
-// -----------------------------------------------------------------------------------------------
 
 struct PeerHistory {
   v1::PeerStatus newest;

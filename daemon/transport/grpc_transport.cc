@@ -10,7 +10,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,6 +32,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/env/env.h"
 #include "daemon/env/network.h"
+#include "daemon/env/wake_event.h"
 #include "daemon/transport/address_book.h"
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_call.h"
@@ -99,8 +99,7 @@ class FrontDoor {
 absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Open(const std::string& address,
                                                            std::shared_ptr<CappedLine> line) {
   ASSIGN_OR_RETURN(TcpListeners listeners, ListenTcp(address));
-  Socket stop(eventfd(0, EFD_CLOEXEC));
-  if (stop.get() < 0) return absl::ResourceExhaustedError("no descriptor is left");
+  ASSIGN_OR_RETURN(Descriptor stop, MakeWakeEvent());
   return std::unique_ptr<FrontDoor>(
       new FrontDoor(std::move(listeners), std::move(stop), MostDescriptors(), std::move(line)));
 }
@@ -119,8 +118,7 @@ void FrontDoor::Start(std::unique_ptr<Taker> taker) {
 
 FrontDoor::~FrontDoor() {
   if (!thread_.joinable()) return;
-  const uint64_t one = 1;
-  CHECK(write(stop_.get(), &one, sizeof one) == sizeof one);
+  SetWakeEvent(stop_);
   thread_.join();
 }
 

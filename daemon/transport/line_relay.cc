@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -27,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
+#include "daemon/env/wake_event.h"
 #include "daemon/transport/channels.h"
 
 namespace atolld {
@@ -69,12 +69,6 @@ constexpr uint64_t kMostHeld = uint64_t{4} << 20;
 
 // A connection that is not made by then is refused; gRPC's back-off tries again.
 constexpr absl::Duration kPatience = absl::Seconds(10);
-
-void Wake(int event) {
-  const uint64_t one = 1;
-  // EAGAIN: it is awake.
-  (void)!write(event, &one, sizeof one);
-}
 
 bool IsOwnProcess(int fd) {
   ucred peer{};
@@ -236,7 +230,7 @@ struct LineRelay::Inbox {
     const std::lock_guard<std::mutex> lock(mutex);
     if (stop) return;
     made.push_back(std::make_unique<Connection>(std::move(local), std::move(remote), first));
-    Wake(wake.get());
+    SetWakeEvent(wake);
   }
 };
 
@@ -280,8 +274,7 @@ bool MayMove(CapBucket* bucket, bool first, absl::Time now) {
 }  // namespace
 
 bool LineRelay::Loop::TakeInbox() {
-  uint64_t ignored = 0;
-  (void)!read(inbox_->wake.get(), &ignored, sizeof ignored);
+  ClearWakeEvent(inbox_->wake);
   const std::lock_guard<std::mutex> lock(inbox_->mutex);
   if (inbox_->stop) return false;
   const absl::Time now = absl::Now();
@@ -417,8 +410,7 @@ LineRelay::LineRelay(std::shared_ptr<Inbox> inbox)
     : inbox_(std::move(inbox)), loop_(std::make_unique<Loop>(inbox_)) {}
 
 absl::StatusOr<std::unique_ptr<LineRelay>> LineRelay::Start(uint64_t up_cap, uint64_t down_cap) {
-  Socket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake.get() < 0) return absl::ResourceExhaustedError("no descriptor is left");
+  ASSIGN_OR_RETURN(Descriptor wake, MakeWakeEvent());
   auto inbox = std::make_shared<Inbox>(std::move(wake));
   inbox->up_cap = up_cap;
   inbox->down_cap = down_cap;
@@ -429,7 +421,7 @@ LineRelay::~LineRelay() {
   {
     const std::lock_guard<std::mutex> lock(inbox_->mutex);
     inbox_->stop = true;
-    Wake(inbox_->wake.get());
+    SetWakeEvent(inbox_->wake);
   }
   loop_.reset();
 }
@@ -438,7 +430,7 @@ void LineRelay::SetCaps(uint64_t up_cap, uint64_t down_cap) {
   const std::lock_guard<std::mutex> lock(inbox_->mutex);
   inbox_->up_cap = up_cap;
   inbox_->down_cap = down_cap;
-  Wake(inbox_->wake.get());
+  SetWakeEvent(inbox_->wake);
 }
 
 absl::StatusOr<std::string> LineRelay::Through(const std::string& address, bool first) {
@@ -457,7 +449,7 @@ absl::StatusOr<std::string> LineRelay::Through(const std::string& address, bool 
         absl::StrCat("the line's caps need a socket: ", std::strerror(errno)));
   }
   inbox_->doors.push_back({std::move(door), address, first});
-  Wake(inbox_->wake.get());
+  SetWakeEvent(inbox_->wake);
   return inbox_->targets[{address, first}] = absl::StrCat("unix-abstract:", name);
 }
 
