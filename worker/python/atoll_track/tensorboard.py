@@ -1,0 +1,41 @@
+"""TensorBoard: a folder for each run, in it one event file that every start goes on with."""
+
+import os
+import time
+from typing import Dict, Optional
+
+from atoll_track import event_file
+from atoll_track.tracker import Figure, RunFacts, Tracker
+
+# TensorBoard reads the files of a folder that have "tfevents" in their names.
+FILE = "events.out.tfevents.atoll"
+
+
+class TensorBoard(Tracker):
+
+    def __init__(self, folder: str):
+        self._folder = folder
+        self._file: Optional[event_file.EventFile] = None
+
+    def open(self, run: RunFacts) -> Dict[str, int]:
+        if self._file is not None:  # after a failure
+            self._file.close()
+            self._file = None
+        folder = os.path.join(self._folder, run.name)
+        os.makedirs(folder, exist_ok=True)
+        self._file = event_file.EventFile(os.path.join(folder, FILE))
+        if self._file.empty:
+            now = time.time()
+            self._file.begin(now)
+            self._file.add(event_file.hyperparameters(now, run.parameters))
+        return self._file.newest
+
+    def write(self, version: int, figures: Dict[str, Figure], when: float, complete: bool) -> None:
+        numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
+        if numbers:
+            self._file.add(event_file.scalars(when, version, numbers))
+
+    def close(self, sealed: bool) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
