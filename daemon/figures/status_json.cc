@@ -95,7 +95,8 @@ Json SpecJson(const v1::RunSpec& spec) {
           {"privacy", PrivacyJson(spec.privacy())},
           {"experts", ExpertsJson(spec.experts())},
           {"evaluation", {{"every_rounds", spec.evaluation().every_rounds()}}},
-          {"codec", CodecText(spec.exchange())}};
+          {"codec", CodecText(spec.exchange())},
+          {"history_key", Hex(spec.history_key())}};
 }
 
 Json SealJson(const v1::Seal& seal) {

@@ -1,4 +1,4 @@
-"""MLflow: a run with the tag atoll.run, in the experiment MLFLOW_EXPERIMENT_NAME or "atoll"."""
+"""MLflow: a run in the experiment MLFLOW_EXPERIMENT_NAME or "atoll", known by its tag atoll.run."""
 
 import os
 from typing import Dict
@@ -41,10 +41,10 @@ class Mlflow(Tracker):
             os.makedirs(os.path.dirname(self._uri[len("sqlite:///"):]), exist_ok=True)
         self._client = MlflowClient(tracking_uri=self._uri)
         experiment = self._experiment()
-        found = self._client.search_runs([experiment], f"tags.`{TAG}` = '{run.id}'",
+        found = self._client.search_runs([experiment], f"tags.`{TAG}` = '{run.unique_id}'",
                                          order_by=["attributes.start_time ASC"], max_results=1)
-        there = found[0] if found else self._client.create_run(experiment, tags={TAG: run.id},
-                                                               run_name=run.name)
+        there = found[0] if found else self._client.create_run(
+            experiment, tags={TAG: run.unique_id}, run_name=run.name)
         self._run = there.info.run_id
         new = [Param(name, str(value)) for name, value in run.parameters.items()
                if name not in there.data.params]

@@ -1,4 +1,8 @@
-"""TensorBoard: a folder for each run, in it one event file that every start goes on with."""
+"""TensorBoard: a folder for each run, in it one event file that every start goes on with.
+
+The folder has the run's name, and the file the run's key: if another run has taken the folder, the
+key is in the name of this one's too.
+"""
 
 import os
 import time
@@ -11,6 +15,14 @@ from atoll_track.tracker import Figure, RunFacts, Tracker
 FILE = "events.out.tfevents.atoll"
 
 
+def path_of(folder: str, run: RunFacts) -> str:
+    file = f"{FILE}-{run.key}" if run.key else FILE
+    own = os.path.join(folder, run.name)
+    others = [name for name in (os.listdir(own) if os.path.isdir(own) else [])
+              if name.startswith(FILE) and name != file]
+    return os.path.join(f"{own}-{run.key}" if others else own, file)
+
+
 class TensorBoard(Tracker):
 
     def __init__(self, folder: str):
@@ -21,9 +33,9 @@ class TensorBoard(Tracker):
         if self._file is not None:  # after a failure
             self._file.close()
             self._file = None
-        folder = os.path.join(self._folder, run.name)
-        os.makedirs(folder, exist_ok=True)
-        self._file = event_file.EventFile(os.path.join(folder, FILE))
+        path = path_of(self._folder, run)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self._file = event_file.EventFile(path)
         if self._file.empty:
             now = time.time()
             self._file.begin(now)

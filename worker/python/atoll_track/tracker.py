@@ -9,6 +9,10 @@ Figure = Union[float, str]
 EVALUATED = "validation/"
 
 
+# Hexadecimal digits; among a user's runs of one name no two are the same.
+KEY_LENGTH = 8
+
+
 class MissingLibrary(Exception):
     """A library is not installed; the message is what to install."""
 
@@ -35,6 +39,9 @@ class RunFacts:
     def __init__(self, status: dict, name: Optional[str] = None):
         self.id = status["run_id"]
         self.name = name or self.id
+        # The key that signs the run's history, which tells it from another run of the same id.
+        self.key = (status["spec"].get("history_key") or "")[:KEY_LENGTH]
+        self.unique_id = f"{self.id}-{self.key}" if self.key else self.id
         self.parameters = parameters_of(status)
 
 
@@ -56,6 +63,8 @@ def parameters_of(status: dict) -> Dict[str, Union[int, float, str, bool]]:
     # As in a config: there the rounds and the seed are in [run], the codec is in [exchange].
     sections = {"rounds": "run.rounds", "seed": "run.seed", "codec": "exchange.codec"}
     for key, value in status["spec"].items():
+        if key == "history_key":
+            continue
         add(sections.get(key, key), value)
     peers = [peer for peer in status["peers"] if peer["member"].get("role") != "aggregator"]
     found["run.peers"] = len(peers)

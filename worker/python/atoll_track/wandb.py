@@ -1,4 +1,4 @@
-"""Weights & Biases: a run whose id is the run's id in Atoll.
+"""Weights & Biases: a run whose id is the run's id in Atoll and the first digits of its key.
 
 With a key the run is kept by the service, which says how far it has come. Without one, or with
 WANDB_MODE=offline, it is kept in a folder for `wandb sync`. Such a folder is complete only once it
@@ -53,11 +53,11 @@ class Wandb(Tracker):
         offline = is_offline(os.environ)
         if offline:
             # First: a start within the same second has a folder of the same name.
-            folders = os.path.join(self._folder, "wandb", f"offline-run-*-{run.id}")
+            folders = os.path.join(self._folder, "wandb", f"offline-run-*-{run.unique_id}")
             for earlier in glob.glob(folders):
                 shutil.rmtree(earlier, ignore_errors=True)
         self._run = wandb.init(
-            entity=self._entity or None, project=self._project, id=run.id, name=run.name,
+            entity=self._entity or None, project=self._project, id=run.unique_id, name=run.name,
             config=run.parameters, dir=self._folder, mode="offline" if offline else "online",
             resume=None if offline else "allow", settings=self._settings(wandb))
         self._run.define_metric(EVALUATED_VERSION, hidden=True)

@@ -36,7 +36,7 @@ from atoll_track.tensorboard import FILE, TensorBoard
 
 SPEC = {"seed": 7, "rounds": 9, "model": {"kind": "gpt", "width": 64}, "privacy": None,
         "inner": {"optimizer": "muon", "steps": 30}, "outer": {"learning_rate": 0.699999988079071},
-        "evaluation": {"every_rounds": 3}, "codec": "int8"}
+        "evaluation": {"every_rounds": 3}, "codec": "int8", "history_key": "12345678" * 8}
 # Debian's Python has none of them; a developer's may.
 HAS = {name: importlib.util.find_spec(name) is not None
        for name in ("mlflow", "wandb", "sqlalchemy", "tensorboard")}
@@ -203,7 +203,7 @@ class InFolder(unittest.TestCase):
 class TensorBoardTest(InFolder):
 
     def path(self):
-        return os.path.join(self.folder, "books", FILE)
+        return os.path.join(self.folder, "books", FILE + "-12345678")
 
     def check(self, run):
         points = points_of_file(self.path())
@@ -233,6 +233,20 @@ class TensorBoardTest(InFolder):
         with open(self.path(), "r+b") as out:
             out.seek(size - 20)
             out.write(bytes(20))
+        follower(TensorBoard(self.folder), run).once()
+        self.check(run)
+
+    def test_another_run_of_the_same_name_has_a_folder_of_its_own(self):
+        """Broken: a run that is begun anew would go on with the curves of the one before."""
+        run = PlayedRun(version=4, evaluated=(0, 3))
+        follower(TensorBoard(self.folder), run).once()
+        again = PlayedRun(version=2)
+        with mock.patch.dict(SPEC, {"history_key": "abcdef01" * 8}):
+            for again.version in (2, 3):
+                follower(TensorBoard(self.folder), again).once()
+            run_again = os.path.join(self.folder, "books-abcdef01", FILE + "-abcdef01")
+            points = points_of_file(run_again)
+        self.assertEqual(expected(again), Counter({key: len(all) for key, all in points.items()}))
         follower(TensorBoard(self.folder), run).once()
         self.check(run)
 
@@ -272,7 +286,7 @@ class PlayedMlflow:
         return "1"
 
     def search_runs(self, experiments, text, order_by, max_results):
-        assert text == "tags.`atoll.run` = 'books'"
+        assert text == "tags.`atoll.run` = 'books-12345678'"
         return self.runs
 
     def create_run(self, experiment, tags, run_name):
@@ -426,14 +440,14 @@ class WandbTest(InFolder):
                           if "validation/loss" in row})
         self.assertEqual(-1.0, service.rows[8]["validation/loss"])
         self.assertEqual({"step_metric": "validation/version"}, service.metrics["validation/*"])
-        self.assertEqual(("entity", "project", "books"),
+        self.assertEqual(("entity", "project", "books-12345678"),
                          tuple(service.arguments[key] for key in ("entity", "project", "id")))
 
     def test_offline_a_start_makes_the_folder_anew(self):
         """Broken: what W&B had not written when it was killed would be missing, or the rounds
         would be in two folders of one run."""
-        for name in ("offline-run-20260101_000000-books", "offline-run-20260101_000000-other"):
-            os.makedirs(os.path.join(self.folder, "wandb", name))
+        for run in ("books-12345678", "other"):
+            os.makedirs(os.path.join(self.folder, "wandb", f"offline-run-20260101_000000-{run}"))
         service = PlayedWandb()
         self.follow(service, PlayedRun(version=4))
         self.check(service.rows, [1, 2, 3, 4])
@@ -482,8 +496,8 @@ class WandbTest(InFolder):
             done = subprocess.run([sys.executable, "-c", script, str(version), self.folder, end],
                                   env=environment, timeout=60, check=False)
             self.assertEqual(code, done.returncode)
-        folder, = glob.glob(os.path.join(self.folder, "wandb", "offline-run-*-books"))
-        rows = rows_of_wandb(os.path.join(folder, "run-books.wandb"))
+        folder, = glob.glob(os.path.join(self.folder, "wandb", "offline-run-*-books-12345678"))
+        rows = rows_of_wandb(os.path.join(folder, "run-books-12345678.wandb"))
         self.assertEqual([(version, 1 / version) for version in range(1, 7)],
                          [(step, row["train/loss"]) for step, row in rows if "train/loss" in row])
         self.assertEqual([(0, 0), (3, 3)], [(step, row["validation/version"])
