@@ -75,9 +75,15 @@ class TrackingTest(unittest.TestCase):
         return [row["version"] for row in rows if row["validation/loss"] is not None]
 
     def kill_tracker(self, cluster):
-        pid = wait_for("atoll-track runs",
-                       lambda: child_of(cluster.pid_of("coordinator"), "atoll_track"))
-        os.kill(pid, signal.SIGKILL)
+        """On a busy machine the run may be sealed before its tracker is up, which then ends."""
+        def there():
+            pid = child_of(cluster.pid_of("coordinator"), "atoll_track")
+            status = None if pid else cluster.status()
+            return pid or (status and status["phase"] == "sealed" and -1)
+
+        pid = wait_for("atoll-track runs", there)
+        if pid > 0:
+            os.kill(pid, signal.SIGKILL)
 
     def newest(self):
         """The newest round that TensorBoard's file has; a last record may be on its way."""
