@@ -96,9 +96,12 @@ if(TARGET atolld)
     EXCLUDE_FROM_ALL)
 endif()
 if(TARGET atoll_worker_python)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/python/atoll ${PROJECT_BINARY_DIR}/python/atoll_worker
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/python/atoll ${PROJECT_BINARY_DIR}/python/atoll_track
+      ${PROJECT_BINARY_DIR}/python/atoll_worker
     DESTINATION lib/python3/dist-packages COMPONENT python3-atoll-worker EXCLUDE_FROM_ALL
     PATTERN __pycache__ EXCLUDE)
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/worker/python/atoll-track DESTINATION bin
+    COMPONENT python3-atoll-worker EXCLUDE_FROM_ALL)
   file(GLOB examples ${PROJECT_SOURCE_DIR}/worker/python/examples/*.py)
   atoll_packaged(python3-atoll-worker share/doc/python3-atoll-worker/examples ${examples})
 endif()
@@ -170,5 +173,6 @@ set(CPACK_COMPONENT_PYTHON3-ATOLL-WORKER_DESCRIPTION
 "Atoll trains one model on machines that come and go and whose links are slow.
 .
 This package has the Python module atoll_worker, with which a training loop of
-your own becomes the worker of a peer.")
+your own becomes the worker of a peer, and atoll-track, which writes a run's
+figures to TensorBoard, Weights & Biases and MLflow.")
 include(CPack)

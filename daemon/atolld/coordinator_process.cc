@@ -7,6 +7,7 @@
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/coordinator/standby_door.h"
+#include "daemon/coordinator/tracker_process.h"
 #include "daemon/etcd/etcd_store.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/program/process.h"
@@ -103,10 +104,24 @@ absl::Status CoordinatorProcess::Lead(std::unique_ptr<Store> store, bool alone) 
     coordinator.OnUnreachable([&] { aggregator.Start(); });
   }
   if (config_.coordinator.exit_when_sealed) coordinator.OnSealed([this] { End(); });
+  TrackerProcess tracker(machine_.env(), ProgramFolder(), config_);
+  tracker.Start();
   machine_.executor.RunUntil([this] { return ended_ || !lost_.empty(); }, kForEver);
+  if (ended_) Finish(tracker);
   coordinator_ = nullptr;
   coordinator.Stop();
   return ended_ || lost_.empty() ? absl::OkStatus() : absl::AbortedError(lost_);
+}
+
+// The coordinator still answers meanwhile: the newest figures are asked of it.
+void CoordinatorProcess::Finish(TrackerProcess& tracker) {
+  PosixExecutor& executor = machine_.executor;
+  const absl::Time until = executor.Now() + TrackerProcess::kPatience;
+  tracker.End();
+  // More than once: the Stop that ended the loop before ends the first call, too.
+  while (tracker.running() && executor.Now() < until) {
+    executor.RunUntil([&tracker] { return !tracker.running(); }, until - executor.Now());
+  }
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include "daemon/config/config.h"
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/coordinator/store.h"
+#include "daemon/coordinator/tracker_process.h"
 #include "daemon/env/process_figures.h"
 #include "daemon/env/service_notices.h"
 #include "daemon/etcd/etcd_place.h"
@@ -45,6 +46,7 @@ class CoordinatorProcess {
   Leadership::Settings LeadershipSettings(EtcdPlace place) const;
   Leadership::Events LeadershipEvents();
   void End();
+  void Finish(TrackerProcess& tracker);  // waits a while for its last figures
   void Tick();  // Called repeatedly while this process is the leader among several coordinators.
   std::string Doing() const;
 

@@ -68,6 +68,7 @@ Config ConfigOf(const Config& run, const LocalProcess& process) {
   config.peer.advertise = defaults.advertise;
   if (process.role == "peer") {
     config.http = Config::Http();  // one port cannot be everybody's: it is the coordinator's
+    config.tracking = Config().tracking;
     const Config::Peer addresses = LocalPeerAddresses(run.peer, NumberOf(process));
     config.peer.listen = addresses.listen;
     config.peer.advertise = addresses.advertise;
@@ -91,7 +92,8 @@ Config ConfigOf(const Config& run, const LocalProcess& process) {
 void MakeMovable(const std::string& run_dir, const std::string& config_dir, Config* config) {
   for (const ConfigField& field : ConfigFields(*config)) {
     const Text* text = std::get_if<Text>(&field.value);
-    if (text == nullptr || text->form != TextForm::kPath) continue;
+    if (text == nullptr) continue;
+    if (text->form != TextForm::kPath && text->form != TextForm::kPathOrUri) continue;
     if (!absl::StartsWith(*text->at, absl::StrCat(run_dir, "/"))) continue;
     *text->at = std::filesystem::path(*text->at).lexically_relative(config_dir).string();
   }

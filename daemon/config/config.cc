@@ -665,6 +665,12 @@ class Loader {
   ConfigPlaces places_;
 };
 
+// Returns true if the value is a path, which may be relative.
+bool IsPath(const Text& value) {
+  return value.form == TextForm::kPath ||
+         (value.form == TextForm::kPathOrUri && !absl::StrContains(*value.at, "://"));
+}
+
 }  // namespace
 
 absl::StatusOr<Config> ParseConfig(absl::string_view text, const std::string& origin,
@@ -683,7 +689,7 @@ absl::StatusOr<Config> ParseConfig(absl::string_view text, const std::string& or
   RETURN_IF_ERROR(CheckRules(config, fields, use, loader.places(), folder));
   for (const ConfigField& field : fields) {
     const Text* value = std::get_if<Text>(&field.value);
-    if (value == nullptr || value->form != TextForm::kPath || value->at->empty()) continue;
+    if (value == nullptr || value->at->empty() || !IsPath(*value)) continue;
     std::filesystem::path path = (std::filesystem::path(folder) / *value->at).lexically_normal();
     if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();  // of "."
     *value->at = path.string();

@@ -20,6 +20,7 @@
 #include "daemon/config/membership_config.h"
 #include "daemon/config/mode_config.h"
 #include "daemon/config/store_config.h"
+#include "daemon/config/tracking_config.h"
 
 namespace atolld {
 
@@ -135,7 +136,6 @@ struct RunConfig {
 };
 
 // The part that a peer has.
-
 struct PeerConfig {
   struct Peer {  // [peer]
     std::string id = "";
@@ -166,7 +166,6 @@ struct PeerConfig {
 };
 
 // The part that a coordinator has.
-
 struct CoordinatorConfig {
   MembershipConfig membership;  // [membership]
   struct StopWhen {             // [stop_when], in which 0 means never
@@ -183,6 +182,7 @@ struct CoordinatorConfig {
     std::string aggregator = "auto";  // "auto" starts one if the run waits; or "always", "never"
     std::string aggregator_address = "";  // peers dial it; if empty, `address` with the next port
   } coordinator;
+  TrackingConfig tracking;  // [tracking]
 };
 
 // The most that another process can make this one hold or do; one within them is not affected.

@@ -571,6 +571,26 @@ Fields CoordinatorFields(Config& c) {
   };
 }
 
+Fields TrackingFields(Config& c) {
+  return {
+      {"tensorboard", Text{&c.tracking.tensorboard, TextForm::kPath, true}, kNo,
+       "folder of TensorBoard, in which the run gets a folder of its own; empty: none",
+       "Set it to look at curves with `tensorboard --logdir FOLDER`. It needs no library."},
+      {"wandb", Text{&c.tracking.wandb, TextForm::kPlain, true}, kNo,
+       "project of Weights & Biases, \"PROJECT\" or \"ENTITY/PROJECT\"; empty: none",
+       "Set it if your runs are there. Without a key (WANDB_API_KEY, `wandb login`) or with "
+       "WANDB_MODE=offline the run is kept on this machine, for `wandb sync`."},
+      {"mlflow", Text{&c.tracking.mlflow, TextForm::kPathOrUri, true}, kNo,
+       "MLflow's tracking URI, like \"http://127.0.0.1:5000\", or a folder, in which `mlflow.db` "
+       "is made; empty: none",
+       "Set it if your runs are there. MLFLOW_EXPERIMENT_NAME names another experiment than "
+       "'atoll'."},
+      {"program", Text{&c.tracking.program, TextForm::kPath, true}, kNo,
+       "the program that writes to them; empty: atoll-track, beside atolld or in PATH",
+       "Set it to bin/atoll-track of a virtual environment that is not in PATH."},
+  };
+}
+
 Fields NetworkFields(Config& c) {
   return {
       {"plaintext", Flag{&c.network.plaintext}, kNo,
@@ -664,6 +684,10 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
       {"coordinator", kCoordinator,
        "The coordinator's process. Peers and `atoll` read `address` too.",
        Joined(CoordinatorFields(c), StoreFields(c))},
+      {"tracking", kCoordinator,
+       "Experiment trackers that get the run's figures, each version once. The coordinator starts "
+       "a program that writes to them, and the run does not depend on it. See metrics.md.",
+       TrackingFields(c)},
       {"peer", kPeer, "One peer: its place in the run, its disk and its line.", PeerFields(c)},
       {"worker", kPeer, "The process that trains for one peer.", WorkerFields(c)},
       {"machine", kPeer,

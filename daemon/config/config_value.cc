@@ -341,6 +341,8 @@ const FormRule kFormRules[] = {
     {TextForm::kSha256, "64 hexadecimal digits", "text", IsSha256},
     {TextForm::kPath, "a path; relative ones start at the file's folder", "path",
      [](const std::string&) { return true; }},
+    {TextForm::kPathOrUri, "a path, relative ones from the file's folder on, or a URI",
+     "path or URI", [](const std::string& value) { return !absl::StrContains(value, '\n'); }},
     {TextForm::kPlain, "one line", "text",
      [](const std::string& value) { return !absl::StrContains(value, '\n'); }},
     {TextForm::kDialAddress, kAddressLike, "address", IsDialAddress},

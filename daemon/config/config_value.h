@@ -66,6 +66,7 @@ enum class TextForm {
   kSha256,         // 64 hexadecimal digits
   kPlain,          // any text on one line
   kPath,           // a path; relative paths start at the file's folder
+  kPathOrUri,      // the same, or a URI, which is not changed
   kDialAddress,    // "host:port" or "unix:/path"
   kListenAddress,  // the same; port 0 lets the system choose
   kAdvertised,     // like kDialAddress, or kDialsOutOnly

@@ -1,27 +1,16 @@
 #include "daemon/config/worker_program.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/config/python_program.h"
 
 namespace atolld {
 
 std::string FindWorkerProgram(const std::string& kind, const std::string& folder) {
   if (kind == kExternalKind) return "";
   const std::string name = WorkerProgramOf(kind);
-  const std::string beside = absl::StrCat(folder, "/", name);
-  if (kind != kHuggingFaceKind || access(beside.c_str(), X_OK) == 0) return beside;
-  const char* const path = std::getenv("PATH");
-  for (const absl::string_view one :
-       absl::StrSplit(path == nullptr ? "" : path, ':', absl::SkipEmpty())) {
-    const std::string found = absl::StrCat(one, "/", name);
-    if (access(found.c_str(), X_OK) == 0) return found;
-  }
-  return "";
+  return kind == kHuggingFaceKind ? FindPythonProgram(name, folder)
+                                  : absl::StrCat(folder, "/", name);
 }
 
 std::string NoWorkerText(absl::string_view kind) {

@@ -84,7 +84,9 @@ Json SpecJson(const v1::RunSpec& spec) {
           {"inner",
            {{"optimizer", spec.inner().optimizer()},
             {"steps", spec.inner().steps()},
-            {"batch", spec.inner().batch()}}},
+            {"batch", spec.inner().batch()},
+            {"learning_rate", spec.inner().learning_rate()},
+            {"weight_decay", spec.inner().weight_decay()}}},
           {"outer",
            {{"rule", spec.outer().rule()},
             {"learning_rate", absl::bit_cast<float>(spec.outer().learning_rate_bits())},
@@ -92,7 +94,9 @@ Json SpecJson(const v1::RunSpec& spec) {
           {"mode", ModeJson(spec.mode())},
           {"privacy", PrivacyJson(spec.privacy())},
           {"experts", ExpertsJson(spec.experts())},
-          {"codec", CodecText(spec.exchange())}};
+          {"evaluation", {{"every_rounds", spec.evaluation().every_rounds()}}},
+          {"codec", CodecText(spec.exchange())},
+          {"history_key", Hex(spec.history_key())}};
 }
 
 Json SealJson(const v1::Seal& seal) {

@@ -45,6 +45,7 @@ atolld = atoll.launch:atolld
 atoll-hf-worker = atoll_worker.huggingface.command:main
 atoll-quickstart = atoll.launch:quickstart
 atoll-stub-worker = atoll.launch:stub_worker
+atoll-track = atoll_track.command:main
 atoll-worker = atoll.launch:worker
 """
 
@@ -191,7 +192,7 @@ def put_texts(build, tree, torch):
         text = re.sub(r'(?m)^path = "\.\./build/data/gcide\.txt"', 'path = ""' + " " * 23,
                       source.read())
         write(f"{tree}/atoll/configs/quickstart.toml", text)
-    for package in ("atoll", "atoll_worker"):
+    for package in ("atoll", "atoll_track", "atoll_worker"):
         for path in glob.glob(f"{build}/python/{package}/**/*.py", recursive=True):
             put(path, os.path.join(tree, os.path.relpath(path, f"{build}/python")))
     put(f"{SOURCE}/worker/python/atoll_worker/py.typed", f"{tree}/atoll_worker/py.typed")

@@ -41,12 +41,12 @@ FILES = {
         "usr/share/doc/atoll-worker/changelog.gz", "usr/share/doc/atoll-worker/copyright",
         "usr/share/man/man1/atoll-worker.1.gz"},
     "python3-atoll-worker": {
-        "usr/share/doc/python3-atoll-worker/changelog.gz",
+        "usr/bin/atoll-track", "usr/share/doc/python3-atoll-worker/changelog.gz",
         "usr/share/doc/python3-atoll-worker/copyright"} | {
         "usr/share/doc/python3-atoll-worker/examples/" + os.path.basename(path)
         for path in glob.glob(os.path.join(SOURCE, "worker/python/examples/*.py"))} | {
         "usr/lib/python3/dist-packages/" + os.path.relpath(path, f"{SOURCE}/worker/python")
-        for path in glob.glob(f"{SOURCE}/worker/python/atoll_worker/**/*.py", recursive=True)} | {
+        for path in glob.glob(f"{SOURCE}/worker/python/atoll_*/**/*.py", recursive=True)} | {
         f"usr/lib/python3/dist-packages/atoll/v1/{name}_pb2.py" for name in ("run", "worker")},
 }
 NEEDS = {

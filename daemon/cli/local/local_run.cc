@@ -57,6 +57,7 @@
 namespace atolld {
 namespace {
 
+constexpr int kTrackingSeconds = 20;  // for a Python that looks for its libraries on a busy disk
 constexpr char kLabPort[] = ":7070";  // of the coordinator on its node, which it has for itself
 
 // The decisions that come before anything is made.
@@ -106,6 +107,19 @@ absl::Status LoadRunConfig(const LocalOptions& options, LocalPreparation* prepar
   if (prepared->goes_on || prepared->config.run.branch.empty()) return absl::OkStatus();
   PosixFiles files;
   return Annotate(ReadBranchHead(files, prepared->config.run.branch).status(), "[run] branch");
+}
+
+// Returns a line about what keeps the run's figures from its trackers, which does not keep the run
+// from starting; empty if nothing does.
+std::string TrackingTrouble(const TrackingConfig& tracking) {
+  if (!tracking.on()) return "";
+  const std::string program = FindTrackingProgram(tracking, ProgramFolder());
+  if (program.empty()) return NoTrackingProgramText();
+  std::vector<std::string> check = {program, "--check"};
+  for (std::string& one : TrackingTargets(tracking)) check.push_back(std::move(one));
+  const absl::StatusOr<std::string> told = RunAndCapture(check, kTrackingSeconds);
+  if (!told.ok()) return std::string(told.status().message());
+  return absl::StrJoin(absl::StrSplit(*told, '\n', absl::SkipEmpty()), "; ");
 }
 
 absl::StatusOr<absl::Duration> TimeOption(const char* option, const std::string& text) {
@@ -693,6 +707,8 @@ VerbExit RunLocal(const LocalOptions& options) {
     run.Say(absl::StrCat("others can join: ",
                          ShellCommand({"atoll", "token", "create", "--dir", prepared.dir})));
   }
+  const std::string untracked = TrackingTrouble(prepared.config.tracking);
+  if (!untracked.empty()) run.Say(absl::StrCat("note: ", untracked));
   const CoreLimit cores = ReadProcessLimits().cores;
   const size_t workers = MostPeersOf(prepared);
   const uint64_t threads = prepared.config.worker.threads;
