@@ -43,7 +43,8 @@ Fields RunFields(Config& c) {
       {"peers", WholeNumber{&c.run.peers, 1, 1024}, kNo,
        "trainers to wait for before the first round",
        "Set it to the number of trainers that you have at the start; `atoll local` starts as "
-       "many. More may join at any time."},
+       "many. More may join at any time. The round waits for those that are missing until nobody "
+       "has come for a while: max([membership] failure_timeout, 4 s) + 3 s."},
       {"quorum", WholeNumber{&c.run.quorum, 0, 1024}, kNo,
        "fewest peers that may commit a round; 0: more than half of `peers`, and 1 with `[mode]` "
        "kind 'async'",

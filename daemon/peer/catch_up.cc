@@ -220,6 +220,7 @@ FetchSource CatchUp::Source() const {
   source.failure_timeout = failure_timeout_;
   source.spec = replica_.genesis.spec();
   source.lines = lines_;
+  source.on_failed = events_.on_donor_failed;
   const absl::StatusOr<LevelCodecs> codecs = CodecsOf(replica_.genesis.spec().exchange());
   const ChunkGrid grid(MostEntryElements(replica_.genesis.spec(), replica_.genesis.manifest()),
                        replica_.genesis.spec().exchange().chunk_elements());

@@ -81,6 +81,8 @@ class CatchUp {
     // Called when the known headers or the donors have changed. The owner must commit the next
     // entry if that is possible, or call Fetch().
     std::function<void()> on_change;
+    // Called when a donor at this address is left because it did not answer.
+    std::function<void(const std::string& address)> on_donor_failed;
   };
 
   // `replica` must outlive this object.

@@ -120,6 +120,7 @@ ReplicaKeeper::Events Peer::KeeperEvents() {
     link_.SendProgress();
   };
   events.on_digest = [this](uint64_t version, const Digest& state) { OnDigest(version, state); };
+  events.on_donor_failed = [this](const std::string& address) { reach_.Ask({address}); };
   events.on_drift = [this](uint64_t version, const Digest& state, const Digest& expected) {
     SendStateReport(version, state, &expected);
   };

@@ -48,6 +48,9 @@ CatchUp::Events ReplicaKeeper::CatchUpEvents() {
     Reopen();
   };
   events.on_change = [this] { Advance(); };
+  events.on_donor_failed = [this](const std::string& address) {
+    if (events_.on_donor_failed) events_.on_donor_failed(address);
+  };
   return events;
 }
 

@@ -53,6 +53,8 @@ class ReplicaKeeper {
     std::function<void()> on_dropped;
     // Called when offer() has changed.
     std::function<void()> on_offer;
+    // Called when a donor at this address is left because it did not answer.
+    std::function<void(const std::string& address)> on_donor_failed;
     // Called when the replica cannot continue, because of a full disk or corrupt files. The state
     // on disk is kept.
     std::function<void(absl::Status)> on_broken;

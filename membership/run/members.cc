@@ -37,8 +37,7 @@ constexpr absl::Duration kTurnWithin = absl::Hours(24);
 
 constexpr char kHearsNothing[] =
     "its Hellos arrive, and it answers nothing: what is sent to it is lost, or all packets above "
-    "some "
-    "size (a firewall, an MTU)";
+    "some size (a firewall, an MTU)";
 
 std::string ProcessText(uint32_t pid, const std::string& address) {
   return absl::StrCat("pid ", pid, address.empty() ? "" : ", ", address);

@@ -426,6 +426,7 @@ std::vector<Roster::Death> Roster::Tick(absl::Time now) {
       member.idle_since += gap;
     }
     grace_end_ += gap;
+    last_joined_ += gap;
   }
   SetAside(now);
   nobody_comes_ = now >= last_joined_ + ComesWithin();

@@ -124,7 +124,7 @@ class Roster {
 
   // Returns how long the first round waits for trainers that are announced and have not come, from
   // the last that came: max(failure_timeout, 4 s) + 3 s. Those that come later take part from the
-  // next round on. So a peer that cannot come costs less than two failure_timeouts.
+  // next round on. So a peer that cannot come costs less than two failure_timeouts of 4 s or more.
   absl::Duration ComesWithin() const;
 
   Roster(absl::Duration failure_timeout, absl::Time now, absl::Span<const MemberRecord> former);

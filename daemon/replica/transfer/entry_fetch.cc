@@ -124,7 +124,7 @@ ChainFetch::ChainFetch(Env env, FetchSource source, uint64_t first, uint64_t las
   state_->streams = std::make_unique<FetchStreams>(
       env,
       FetchStreams::Settings{"headers", kFetchEntriesMethod, source.donors, source.failure_timeout,
-                             1, source.lines},
+                             1, source.lines, source.on_failed},
       std::move(hooks));
   state_->streams->SetSchedule(&state_->schedule);
 }
@@ -271,7 +271,7 @@ EntryFetch::EntryFetch(Env env, FetchSource source, std::vector<v1::EntryHeader>
   state_->streams = std::make_unique<FetchStreams>(
       env,
       FetchStreams::Settings{"entries", kFetchEntriesMethod, source.donors, source.failure_timeout,
-                             kDonorsAtOnce, source.lines},
+                             kDonorsAtOnce, source.lines, source.on_failed},
       std::move(hooks));
   state_->streams->SetSchedule(&state_->schedule);
 }

@@ -215,6 +215,7 @@ void FetchStreams::State::Leave(int id, Why why, const absl::Status& reason) {
   }
   donors.Leave(donor, why, reason);
   Drop(id);
+  if (why == Why::kFailed && settings.on_failed) settings.on_failed(donor);
   Pump();
 }
 

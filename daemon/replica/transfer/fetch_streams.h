@@ -56,6 +56,7 @@ class FetchStreams {
     // Limits how often, over many fetches, it is logged that a donor was left. If null, it is
     // logged every time.
     std::shared_ptr<RepeatedLines> lines{};
+    std::function<void(const std::string& donor)> on_failed{};  // See FetchSource.
   };
 
   FetchStreams(Env env, Settings settings, Hooks hooks);

@@ -180,7 +180,7 @@ FileFetch::FileFetch(Env env, FetchSource source, std::string dir, int file, Don
   state_->streams = std::make_unique<FetchStreams>(
       env,
       FetchStreams::Settings{"files", kFetchSnapshotMethod, source.donors, source.failure_timeout,
-                             1, source.lines},
+                             1, source.lines, source.on_failed},
       std::move(hooks));
 }
 

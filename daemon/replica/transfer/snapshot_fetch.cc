@@ -371,7 +371,7 @@ void SnapshotFetch::State::Dial() {
   streams = std::make_unique<FetchStreams>(
       env,
       FetchStreams::Settings{"snapshot", kFetchSnapshotMethod, source.donors,
-                             source.failure_timeout, 1, source.lines},
+                             source.failure_timeout, 1, source.lines, source.on_failed},
       std::move(hooks));
 }
 

@@ -68,6 +68,9 @@ struct FetchSource {
   // The run's spec, which has the key that signs the headers and lists the files.
   v1::RunSpec spec{};
   std::shared_ptr<RepeatedLines> lines{};  // See FetchStreams::Settings.
+  // Called when a donor is left because its call failed or made no progress. Its line may drop
+  // packets.
+  std::function<void(const std::string& donor)> on_failed{};
 };
 
 // One header of the run's chain, with the size of its payload as a donor reports it.

@@ -57,7 +57,7 @@ TEST(CommandLineTest, WrongCallsAreOneLineAndCode2) {
       {{"run", "shwo"}, "atoll run: unknown verb 'shwo'; did you mean 'show'?\n"},
       {{"run"},
        "atoll run: a verb is needed: show, watch, diagnose, metrics, pause, resume, stop, "
-       "branch\n"},
+       "branch, publish\n"},
       {{"peer", "evcit", "a"}, "atoll peer: unknown verb 'evcit'; did you mean 'evict'?\n"},
       {{"peer", "drain"}, "atoll peer drain: PEER is required\n"},
       {{"limits"}, "atoll limits: a verb is needed: show, set\n"},

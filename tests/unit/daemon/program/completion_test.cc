@@ -76,8 +76,9 @@ TEST_F(CompletionTest, BashOffersVerbsAndOptions) {
   EXPECT_THAT(Offered({"atoll", ""}),
               IsSupersetOf({"local", "run", "peer", "status", "pause", "finish", "resume", "limits",
                             "health", "help"}));
-  EXPECT_THAT(Offered({"atoll", "run", ""}), ElementsAre("show", "watch", "diagnose", "metrics",
-                                                         "pause", "resume", "stop", "branch"));
+  EXPECT_THAT(Offered({"atoll", "run", ""}),
+              ElementsAre("show", "watch", "diagnose", "metrics", "pause", "resume", "stop",
+                          "branch", "publish"));
   EXPECT_THAT(Offered({"atoll", "run", "sh"}), ElementsAre("show"));
   EXPECT_THAT(Offered({"atoll", "limits", ""}), ElementsAre("show", "set"));
   EXPECT_THAT(Offered({"atoll", "experiment", ""}), IsSupersetOf({"partition", "availability"}));

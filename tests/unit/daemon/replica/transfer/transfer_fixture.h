@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,7 +45,9 @@ class TransferTest : public ::testing::Test {
     for (std::string& name : names) name += ":1";
     const ChunkGrid grid(run_.elements, run_.chunk_elements);
     const uint64_t limit = MaxPayloadBytes(grid, **FindCodec(run_.codec));
-    return {"test-run", std::move(names), absl::Seconds(5), limit, Genesis().spec()};
+    FetchSource source{"test-run", std::move(names), absl::Seconds(5), limit, Genesis().spec()};
+    source.on_failed = [this](const std::string& donor) { failed_.insert(donor); };
+    return source;
   }
 
   // Returns a replica of the same run at version 0, on the joiner's disk.
@@ -124,6 +127,7 @@ class TransferTest : public ::testing::Test {
   TestRun run_;
   SimWorld world_{7};
   std::vector<std::unique_ptr<DonorProcess>> donors_;
+  std::set<std::string> failed_;  // the donors of Source that were left because of a failed call
   Digest digest_;
   uint64_t progress_ = 0;
   FetchedSnapshot fetched_;
