@@ -5,13 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/words.h"
+#include "daemon/publication/private_run.h"
 
 namespace atolld {
 namespace {
-
-bool HasNoise(const v1::PrivacySpec& privacy) {
-  return privacy.clip_bits() != 0 && privacy.noise_bits() != 0;  // 0 is the bits of 0.0 too
-}
 
 // What the means of a private run tell.
 void JudgeMeans(const SitePlan& plan, PublicationRules* rules, std::vector<std::string>* reasons) {
@@ -35,10 +32,6 @@ void JudgeMeans(const SitePlan& plan, PublicationRules* rules, std::vector<std::
 }
 
 }  // namespace
-
-bool IsPrivateRun(const v1::RunSpec& spec) {
-  return spec.data().private_() || spec.privacy().masked() || HasNoise(spec.privacy());
-}
 
 PublicationRules RulesOf(const SitePlan& plan, bool parameters) {
   const v1::RunSpec& spec = plan.genesis.spec();

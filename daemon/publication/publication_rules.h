@@ -6,14 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "atoll/v1/run.pb.h"
 #include "daemon/publication/site_writer.h"
 
 namespace atolld {
-
-// Returns true if the run's data is private, or masks or noise guard its updates. Losses are
-// measured on that data and have no noise, so no site of such a run has them.
-bool IsPrivateRun(const v1::RunSpec& spec);
 
 struct PublicationRules {
   std::vector<std::string> notes;  // what the site will reveal

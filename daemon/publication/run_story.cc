@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
+#include "daemon/publication/private_run.h"
 #include "daemon/publication/site_page.h"
 #include "membership/history/checkpoint.h"
 
@@ -139,7 +140,7 @@ std::string RunStory::Text(const v1::Genesis& genesis, const SiteIndex& index,
       {"parent", ParentOf(spec)},
       {"bins", bins_},
       {"peers", Peers()},
-      {kToldLosses, LossesOf(told)},
+      {kToldLosses, IsPrivateRun(spec) ? Json::array() : LossesOf(told)},
       {"files", std::move(files)}};
   return story.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }

@@ -43,8 +43,9 @@ class RunStory {
   // How many peers the headers name.
   size_t peers() const { return shares_.size(); }
 
-  // Returns the text of story.json. `index` has no page and no story yet. The text has at most
-  // kMostPoints losses and kMostBins counts a peer, however long the run was.
+  // Returns the text of story.json. `index` has no page and no story yet. The text has no
+  // losses if the run is private (private_run.h), and at most kMostPoints losses and kMostBins
+  // counts a peer, however long the run was.
   std::string Text(const v1::Genesis& genesis, const SiteIndex& index,
                    const CoordinatorWord& told) const;
 

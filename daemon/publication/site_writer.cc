@@ -14,7 +14,6 @@
 #include "compression/base/status_macros.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/publication/file_hash.h"
-#include "daemon/publication/publication_rules.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/record.h"
 #include "daemon/replica/state/replay.h"
@@ -301,9 +300,7 @@ class SiteWriting {
   }
 
   absl::Status WriteStory() {
-    CoordinatorWord told = order_.told;
-    if (IsPrivateRun(source_.genesis.spec())) told.losses.clear();
-    const std::string story = story_.Text(source_.genesis, index_, told);
+    const std::string story = story_.Text(source_.genesis, index_, order_.told);
     const std::string page = PageOf(story);
     if (page.size() > kLargestSiteText) {
       return absl::InvalidArgumentError(absl::StrCat("the page would have ", page.size(),

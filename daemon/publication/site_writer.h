@@ -31,8 +31,7 @@ struct PublishOrder {
   std::string software;
   bool parameters = true;  // if false, the site has neither a state nor payloads
   std::string receipts;    // the text of receipts.json; if empty, the site has none
-  // What only the coordinator knew. Of a private run its losses are left out (IsPrivateRun).
-  CoordinatorWord told;
+  CoordinatorWord told;    // what only the coordinator knew
   // Called with the plan of what will be written, before anything is. The run may have gone on
   // since PlanSite. An error ends the writing.
   std::function<absl::Status(const SitePlan& plan)> allow;

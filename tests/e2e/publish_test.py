@@ -126,8 +126,8 @@ class PublishTest(unittest.TestCase):
             self.assertIn("nothing is overwritten", self.refused(
                 2, "run", "publish", "--dir", cluster.dir, "--out", site))
             for name in ("x" * 1100, b"\xff"):
-                self.assertIn("--name", self.refused(
-                    2, "run", "publish", "--dir", cluster.dir, "--out", site + "-2", "--name", name))
+                self.assertIn("--name", self.refused(2, "run", "publish", "--dir", cluster.dir,
+                                                     "--out", site + "-2", "--name", name))
             self.assertEqual([], [name for name in os.listdir(cluster.top) if "site-2" in name
                                   or "partial" in name])
             plain = os.path.join(cluster.top, "plain")

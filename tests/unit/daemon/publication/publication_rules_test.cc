@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "daemon/publication/private_run.h"
+
 namespace atolld {
 namespace {
 

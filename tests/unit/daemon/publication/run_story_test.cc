@@ -47,6 +47,9 @@ TEST(RunStoryTest, SaysWhoWasLeftOutOfRounds) {
   EXPECT_DOUBLE_EQ(peers[2]["share"].get<double>(), (1.0 / 3 + 0.5) / 4);
   EXPECT_EQ(json["tokens"], 80);
   EXPECT_EQ(json["losses"].size(), 2u);
+  v1::Genesis private_run;
+  private_run.mutable_spec()->mutable_data()->set_private_(true);
+  EXPECT_TRUE(nlohmann::json::parse(story.Text(private_run, index, told))["losses"].empty());
   const std::string page = PageOf(text);
   EXPECT_THAT(page, Not(HasSubstr("</script><b>")));
   EXPECT_THAT(page, HasSubstr("\\u003c/script>"));
