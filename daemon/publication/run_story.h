@@ -51,6 +51,8 @@ class RunStory {
 
   static constexpr size_t kMostPoints = 1500;
   static constexpr uint64_t kMostBins = 240;
+  // The story of more peers is neither written nor read: each takes memory.
+  static constexpr size_t kMostPeers = size_t{1} << 16;
 
  private:
   struct Share {

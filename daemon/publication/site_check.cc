@@ -23,8 +23,6 @@ namespace {
 
 // What an honest site may have: a record of a header (docs/protocol.md), or of the state.
 constexpr uint64_t kLongestHeader = (uint64_t{1} << 20) + kRecordOverhead;
-// A story of more peers is longer than kLargestSiteText, and no more are counted.
-constexpr size_t kMostPeers = size_t{1} << 16;
 constexpr uint64_t kLongestRecord = kMaxRecordBytes + kRecordOverhead;
 
 class SiteCheck {
@@ -217,9 +215,10 @@ class SiteCheck {
       previous = HeaderDigest(header);
       digests_.push_back(previous);
       counted_->Add(header);
-      if (counted_->peers() > kMostPeers) {
-        return FaultOf(version, kSiteHeaders,
-                       absl::StrCat("the headers up to it name more than ", kMostPeers, " peers"));
+      if (counted_->peers() > RunStory::kMostPeers) {
+        return FaultOf(
+            version, kSiteHeaders,
+            absl::StrCat("the headers up to it name more than ", RunStory::kMostPeers, " peers"));
       }
       ++result_.headers;
       Tell(kCheckingHeaders, result_.headers, count);

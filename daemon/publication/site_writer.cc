@@ -300,6 +300,11 @@ class SiteWriting {
   }
 
   absl::Status WriteStory() {
+    if (story_.peers() > RunStory::kMostPeers) {
+      return absl::InvalidArgumentError(absl::StrCat("the run has had ", story_.peers(),
+                                                     " peers; a site can name at most ",
+                                                     RunStory::kMostPeers));
+    }
     const std::string story = story_.Text(source_.genesis, index_, order_.told);
     const std::string page = PageOf(story);
     if (page.size() > kLargestSiteText) {
