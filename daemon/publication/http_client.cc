@@ -22,6 +22,7 @@
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/quiet_pipe.h"
 
 namespace atolld {
 namespace {
@@ -205,18 +206,21 @@ struct HttpHead {
 };
 
 absl::Status ParseContentRange(absl::string_view value, HttpHead* head) {
-  // "bytes 0-99/1234"
+  // "bytes 0-99/1234", or "bytes 0-99/*" if the server does not know the length
   const size_t slash = value.find('/');
   const size_t dash = value.find('-');
   uint64_t first = 0;
   uint64_t whole = 0;
   if (!absl::ConsumePrefix(&value, "bytes ") || slash == value.npos || dash == value.npos ||
-      dash > slash || !absl::SimpleAtoi(value.substr(0, dash - 6), &first) ||
-      !absl::SimpleAtoi(value.substr(slash - 6 + 1), &whole)) {
+      dash > slash || !absl::SimpleAtoi(value.substr(0, dash - 6), &first)) {
+    return NoHttp("its Content-Range cannot be read");
+  }
+  const absl::string_view length = value.substr(slash - 6 + 1);
+  if (length != "*" && !absl::SimpleAtoi(length, &whole)) {
     return NoHttp("its Content-Range cannot be read");
   }
   head->first = first;
-  head->whole = whole;
+  if (length != "*") head->whole = whole;
   return absl::OkStatus();
 }
 
@@ -239,7 +243,7 @@ absl::StatusOr<HttpHead> ParseHead(absl::string_view text) {
         return NoHttp("its Content-Length cannot be read");
       }
       head.length = length;
-    } else if (name == "content-range") {
+    } else if (name == "content-range" && head.status == 206) {
       RETURN_IF_ERROR(ParseContentRange(value, &head));
     } else if (name == "transfer-encoding") {
       if (!absl::EqualsIgnoreCase(value, "chunked")) return NoHttp("its encoding is unknown");
@@ -435,6 +439,7 @@ absl::StatusOr<std::optional<std::string>> HttpClient::Ask(const std::string& ur
                                                            Answer* answer, const OnHead& on_head,
                                                            const OnBody& on_body) {
   ASSIGN_OR_RETURN(const Url place, ParseUrl(url));
+  const QuietPipe quiet;
   if (place.tls) RETURN_IF_ERROR(MakeTls());
   HttpLine line(options_, deadline);
   std::string request = absl::StrCat("GET ", place.path, " HTTP/1.1\r\nHost: ", place.Authority(),

@@ -1,10 +1,11 @@
 // HttpClient: fetches a file, or a part of one, from a web server by HTTP/1.1, with TLS for https.
 //
 // It is for servers that nobody vouches for. Law: one request ends within a time that depends only
-// on the number of bytes asked for; the head of an answer is at most kLongestHead bytes; no more of
-// a body is read than was asked for, whatever the server says of its length. Certificates are
-// checked against those that the system trusts (OpenSSL's paths, or SSL_CERT_FILE). Each request
-// has a connection of its own. The calls block. Used by one thread.
+// on the number of bytes asked for, and on how long the system looks for the server's name
+// (getaddrinfo, with the limits of resolv.conf); the head of an answer is at most kLongestHead
+// bytes; no more of a body is read than was asked for, whatever the server says of its length.
+// Certificates are checked against those that the system trusts (OpenSSL's paths, or
+// SSL_CERT_FILE). Each request has a connection of its own. The calls block. Used by one thread.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -56,7 +56,13 @@ absl::StatusOr<SharedBytes> PayloadReader::Read(size_t i) {
   const uint64_t end = offsets_[i + 1];
   RETURN_IF_ERROR(Fill(first, end));
   CHECK(first >= begin_ && end <= begin_ + window_.size());
-  std::string bytes = window_.substr(first - begin_, end - first);
+  std::string bytes;
+  if (begin_ == first && begin_ + window_.size() == end) {  // a large payload: no second copy
+    bytes = std::exchange(window_, std::string());
+    begin_ = end;
+  } else {
+    bytes = window_.substr(first - begin_, end - first);
+  }
   hash_.Add(BytesOf(bytes));
   return SharedBytes(std::move(bytes));
 }

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "compression/base/check.h"
+#include "compression/base/status_macros.h"
+#include "daemon/publication/private_run.h"
 #include "daemon/publication/site_page.h"
 #include "membership/history/checkpoint.h"
 
@@ -16,6 +18,13 @@ namespace atolld {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// The keys of what only the coordinator knew.
+constexpr char kToldEpoch[] = "coordinator_epoch";
+constexpr char kToldEpsilon[] = "epsilon";
+constexpr char kToldLosses[] = "losses";
+// A later release may nest deeper than this one's 4.
+constexpr int kStoryDepth = 8;
 
 Json OrNull(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
@@ -58,7 +67,7 @@ Json ParentOf(const v1::RunSpec& spec) {
 RunStory::RunStory(uint64_t first, uint64_t headers)
     : first_(first), headers_(headers), bins_(std::min(headers, kMostBins)) {}
 
-void RunStory::Add(const v1::EntryHeader& header, uint64_t payload_bytes) {
+void RunStory::Add(const v1::EntryHeader& header) {
   CHECK(header.version() >= first_ && header.version() - first_ < headers_);
   const uint64_t bin = (header.version() - first_) * bins_ / headers_;
   const std::vector<double> means = MeanShares(header);
@@ -77,7 +86,6 @@ void RunStory::Add(const v1::EntryHeader& header, uint64_t payload_bytes) {
     share.shares += means[static_cast<size_t>(i)];
     tokens_ += one.tokens();
   }
-  payload_bytes_ += payload_bytes;
 }
 
 Json RunStory::Peers() const {
@@ -105,6 +113,7 @@ std::string RunStory::Text(const v1::Genesis& genesis, const SiteIndex& index,
   for (const SiteFile& file : index.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}});
   }
+  const SiteFile* const payloads = index.Find(kSitePayloads);
   const bool keyed = !index.history_key.empty();
   const Json story = {
       {"run_id", index.run_id},
@@ -125,15 +134,33 @@ std::string RunStory::Text(const v1::Genesis& genesis, const SiteIndex& index,
       {"history_key", keyed ? Json(absl::BytesToHexString(index.history_key)) : Json(nullptr)},
       {"genesis_digest", ToHex(index.genesis_digest)},
       {"tokens", tokens_},
-      {"payload_bytes", payload_bytes_},
-      {"coordinator_epoch", told.epoch == 0 ? Json(nullptr) : Json(told.epoch)},
-      {"epsilon", told.epsilon > 0 ? Json(told.epsilon) : Json(nullptr)},
+      {"payload_bytes", payloads == nullptr ? 0 : payloads->bytes},
+      {kToldEpoch, told.epoch == 0 ? Json(nullptr) : Json(told.epoch)},
+      {kToldEpsilon, told.epsilon > 0 ? Json(told.epsilon) : Json(nullptr)},
       {"parent", ParentOf(spec)},
       {"bins", bins_},
       {"peers", Peers()},
-      {"losses", LossesOf(told)},
+      {kToldLosses, IsPrivateRun(spec) ? Json::array() : LossesOf(told)},
       {"files", std::move(files)}};
   return story.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
+absl::Status CompareStory(absl::string_view text, const RunStory& story, const v1::Genesis& genesis,
+                          const SiteIndex& index) {
+  ASSIGN_OR_RETURN(const nlohmann::json found, ParseShallowJson(text, kStoryDepth));
+  SiteIndex before = index;
+  before.files.clear();
+  for (const SiteFile& file : index.files) {
+    if (file.name != kSiteStory && file.name != kSitePage) before.files.push_back(file);
+  }
+  const nlohmann::json made = nlohmann::json::parse(story.Text(genesis, before, {}));
+  for (const auto& [key, value] : made.items()) {
+    if (key == kToldEpoch || key == kToldEpsilon || key == kToldLosses) continue;
+    if (found.is_object() && found.contains(key) && found[key] == value) continue;
+    return absl::DataLossError(
+        absl::StrCat("its \"", key, "\" is not what run.json and the headers say"));
+  }
+  return absl::OkStatus();
 }
 
 std::string PageOf(absl::string_view story) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "atoll/v1/run.pb.h"
 #include "daemon/publication/site_index.h"
@@ -37,15 +38,21 @@ class RunStory {
   // `headers` is the number of headers that will be added, and `first` the version of the first.
   RunStory(uint64_t first, uint64_t headers);
 
-  void Add(const v1::EntryHeader& header, uint64_t payload_bytes);
+  void Add(const v1::EntryHeader& header);
 
-  // Returns the text of story.json. It has at most kMostPoints losses and kMostBins counts a peer,
-  // however long the run was.
+  // How many peers the headers name.
+  size_t peers() const { return shares_.size(); }
+
+  // Returns the text of story.json. `index` has no page and no story yet. The text has no
+  // losses if the run is private (private_run.h), and at most kMostPoints losses and kMostBins
+  // counts a peer, however long the run was.
   std::string Text(const v1::Genesis& genesis, const SiteIndex& index,
                    const CoordinatorWord& told) const;
 
   static constexpr size_t kMostPoints = 1500;
   static constexpr uint64_t kMostBins = 240;
+  // The story of more peers is neither written nor read: each takes memory.
+  static constexpr size_t kMostPeers = size_t{1} << 16;
 
  private:
   struct Share {
@@ -60,8 +67,13 @@ class RunStory {
   const uint64_t bins_;
   std::map<std::string, Share> shares_;
   uint64_t tokens_ = 0;
-  uint64_t payload_bytes_ = 0;
 };
+
+// Compares the text of a site's story.json with the one that this story would have, except for what
+// only the coordinator knew. Keys that this release does not know are passed over. Fails with
+// DATA_LOSS if they differ; the message names the key.
+absl::Status CompareStory(absl::string_view text, const RunStory& story, const v1::Genesis& genesis,
+                          const SiteIndex& index);
 
 // Returns the page with the story in it. The page loads nothing else.
 std::string PageOf(absl::string_view story);

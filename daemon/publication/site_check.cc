@@ -10,6 +10,7 @@
 #include "daemon/env/value_memory.h"
 #include "daemon/publication/file_hash.h"
 #include "daemon/publication/payload_reader.h"
+#include "daemon/publication/run_story.h"
 #include "daemon/replica/state/record.h"
 #include "daemon/replica/state/replay.h"
 #include "daemon/replica/state/snapshot.h"
@@ -20,9 +21,8 @@
 namespace atolld {
 namespace {
 
-// What an honest site may have: a record of a header (docs/protocol.md), a page, a story.
+// What an honest site may have: a record of a header (docs/protocol.md), or of the state.
 constexpr uint64_t kLongestHeader = (uint64_t{1} << 20) + kRecordOverhead;
-constexpr uint64_t kLongestText = uint64_t{64} << 20;
 constexpr uint64_t kLongestRecord = kMaxRecordBytes + kRecordOverhead;
 
 class SiteCheck {
@@ -40,6 +40,7 @@ class SiteCheck {
     RETURN_IF_ERROR(CheckReceipts());
     result_.all_states = index_.version + 1;
     if (index_.state_version) RETURN_IF_ERROR(Replay());
+    RETURN_IF_ERROR(CheckStory());
     result_.index = index_;
     result_.genesis = genesis_;
     return std::move(result_);
@@ -87,6 +88,11 @@ class SiteCheck {
                                             index_.version, " can"));
   }
 
+  // Turns the error of a file that run.json names: without it the site is not whole.
+  absl::Status NotMissing(const std::string& name, const absl::Status& status) const {
+    return absl::IsNotFound(status) ? Fault(name, "run.json names it, and it is missing") : status;
+  }
+
   // Brings a file to this machine, if it is not here, and takes its SHA-256. `limit` is the most
   // bytes that such a file can have.
   absl::StatusOr<Brought> Bring(const std::string& name, uint64_t limit) {
@@ -107,13 +113,14 @@ class SiteCheck {
     }
     FileHash hash;
     uint64_t done = 0;
-    RETURN_IF_ERROR(
+    const absl::Status read =
         site_.Read(name, {file.bytes, 0, file.bytes}, [&](absl::Span<const uint8_t> bytes) {
           hash.Add(bytes);
           done += bytes.size();
           Tell(name, done, file.bytes);
           return copy == nullptr ? absl::OkStatus() : copy->Append(bytes);
-        }));
+        });
+    RETURN_IF_ERROR(NotMissing(name, read));
     brought.sha256 = hash.Finish();
     result_.bytes += file.bytes;
     ++result_.files;
@@ -163,11 +170,20 @@ class SiteCheck {
   }
 
   absl::Status CheckTexts() {
-    for (const char* const name : {kSitePage, kSiteStory}) {
-      ASSIGN_OR_RETURN(const Brought brought, Bring(name, kLongestText));
-      RETURN_IF_ERROR(RequireHash(name, brought.sha256));
-    }
+    ASSIGN_OR_RETURN(page_, BringText(kSitePage, kLargestSiteText));
+    ASSIGN_OR_RETURN(story_, BringText(kSiteStory, kLargestSiteText));
     return absl::OkStatus();
+  }
+
+  // Compares story and page with what the headers say. Comes last, since the other checks say more
+  // of what is wrong.
+  absl::Status CheckStory() {
+    const absl::Status told = CompareStory(story_, *counted_, genesis_, index_);
+    if (!told.ok()) return Fault(kSiteStory, told.message());
+    result_.page_compared = index_.software == order_.software;
+    if (!result_.page_compared || page_ == PageOf(story_)) return absl::OkStatus();
+    return Fault(kSitePage,
+                 absl::StrCat("it is not the page that ", index_.software, " makes of story.json"));
   }
 
   absl::StatusOr<std::vector<uint64_t>> BringOffsets(const std::string& name, uint64_t pieces,
@@ -186,6 +202,7 @@ class SiteCheck {
     ASSIGN_OR_RETURN(const Brought brought, Bring(kSiteHeaders, count * kLongestHeader));
     ASSIGN_OR_RETURN(headers_, files_.OpenToRead(brought.path));
     Digest previous = GenesisDigest(genesis_);
+    counted_.emplace(index_.first_header, count);
     for (uint64_t version = index_.first_header; version <= index_.version; ++version) {
       ASSIGN_OR_RETURN(const v1::EntryHeader header, ReadHeader(version));
       if (version == index_.first_header && version > 1) {
@@ -197,6 +214,12 @@ class SiteCheck {
       if (!chain.ok()) return FaultOf(version, kSiteHeaders, chain.message());
       previous = HeaderDigest(header);
       digests_.push_back(previous);
+      counted_->Add(header);
+      if (counted_->peers() > RunStory::kMostPeers) {
+        return FaultOf(
+            version, kSiteHeaders,
+            absl::StrCat("the headers up to it name more than ", RunStory::kMostPeers, " peers"));
+      }
       ++result_.headers;
       Tell(kCheckingHeaders, result_.headers, count);
     }
@@ -245,7 +268,7 @@ class SiteCheck {
 
   absl::Status CheckReceipts() {
     if (index_.Find(kSiteReceipts) == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::string text, BringText(kSiteReceipts, kLongestText));
+    ASSIGN_OR_RETURN(const std::string text, BringText(kSiteReceipts, kLargestSiteReceipts));
     if (!order_.check_receipts) return absl::OkStatus();
     const auto header_of = [this](uint64_t version) -> absl::StatusOr<v1::EntryHeader> {
       RETURN_IF_ERROR(DigestOf(version).status());
@@ -318,8 +341,14 @@ class SiteCheck {
     const uint64_t version = memory.version();
     const Digest digest = memory.StateDigest();
     ASSIGN_OR_RETURN(std::optional<Digest> said, SaidOf(version));
-    // The header chain begins at the genesis, which names the state of version 0.
-    if (!said && version == 0) said = digest;
+    // The chain of headers begins at the genesis, which names the state of version 0.
+    if (version == 0 && !genesis_.state_digest().empty()) {
+      if (genesis_.state_digest() != ToBytes(digest)) {
+        return Fault(kSiteState, absl::StrCat("the state of version 0 has digest ", ToHex(digest),
+                                              ", and the genesis names another one"));
+      }
+      said = said.value_or(digest);
+    }
     if (said && *said != digest) {
       const bool last = version == index_.version;
       return FaultOf(last ? version : version + 1, last ? kSiteSeal : kSiteHeaders,
@@ -356,7 +385,10 @@ class SiteCheck {
                                     most, " are possible"));
       }
       absl::StatusOr<SharedBytes> payload = payloads.Read(i);
-      if (!payload.ok()) return Annotate(payload.status(), absl::StrCat("entry ", version));
+      if (!payload.ok()) {
+        return Annotate(NotMissing(kSitePayloads, payload.status()),
+                        absl::StrCat("entry ", version));
+      }
       if (ToBytes(TreeDigest(payload->span())) != header.payload_digest()) {
         return FaultOf(version, kSitePayloads, "the payload's digest differs from the header's");
       }
@@ -393,6 +425,9 @@ class SiteCheck {
   std::unique_ptr<ReadableFile> headers_;
   std::vector<Digest> digests_;  // of the headers
   std::optional<Digest> sealed_state_;
+  std::string page_;
+  std::string story_;
+  std::optional<RunStory> counted_;  // what the headers say
   CheckedSite result_;
 };
 

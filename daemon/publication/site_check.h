@@ -1,9 +1,10 @@
 // SiteCheck: verifies a site, that is, derives the run's states anew from what it holds.
 //
 // It checks every file's SHA-256, the genesis, the chain of all headers with their signatures, the
-// digest of each payload and, by replaying the entries, the digest of each state, and the seal. It
-// needs no folder of the run. It holds a whole state, in files in `scratch`, and there it also
-// keeps what it fetches from a server. It blocks, and may be called from any thread.
+// digest of each payload and, by replaying the entries, the digest of each state, the seal, and
+// what story.json tells of the headers. It needs no folder of the run. It holds a whole state, in
+// files in `scratch`, and there it also keeps what it fetches from a server. It blocks, and may be
+// called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,7 @@ struct CheckOrder {
   std::optional<uint64_t> from;
   std::optional<uint64_t> to;
   std::string history_key;  // the run's key, if the caller knows it; else empty
+  std::string software;     // this release, as PublishOrder has it
   std::string scratch;      // a folder for what is fetched, and for the state
   std::function<void(const CheckProgress&)> on_progress;
   // Checks the text of receipts.json and returns how many receipts there are. `header` returns the
@@ -58,6 +60,9 @@ struct CheckedSite {
   uint64_t all_states = 0;  // of the run so far, with version 0
   // The state of the newest version was derived, and no header and no seal names its digest.
   bool last_unsaid = false;
+  // index.html is the page that this release makes of story.json. If false, another release has
+  // written the site, and its page was not compared.
+  bool page_compared = false;
   std::optional<Digest> state_digest;  // of the last derived state
   uint64_t receipts = 0;
   uint64_t files = 0;  // whose SHA-256 was checked
@@ -65,7 +70,8 @@ struct CheckedSite {
 };
 
 // Fails with DATA_LOSS if a check fails; the message names the entry, where there is one, and the
-// file. Fails with NOT_FOUND if there is no site, or if `from` and `to` are no versions of it; with
+// file. A file that run.json names and that is missing is such a failure. Fails with NOT_FOUND if
+// there is no site, that is, no run.json, or if `from` and `to` are no versions of it; with
 // PERMISSION_DENIED if its history key is not the caller's; with RESOURCE_EXHAUSTED if the state
 // does not fit; and with the errors of Site.
 absl::StatusOr<CheckedSite> CheckSite(Files& files, Site& site, const CheckOrder& order);

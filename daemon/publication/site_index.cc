@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/utf8.h"
 
 namespace atolld {
 namespace {
@@ -18,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 // A run has fewer rounds, and a longer table of offsets does not belong in memory.
 constexpr uint64_t kMostVersions = uint64_t{1} << 24;
-constexpr size_t kLongestField = 1024;
+constexpr int kIndexDepth = 8;  // a later release may nest deeper than this one's 3
 constexpr std::array<absl::string_view, 10> kFileNames = {
     kSitePage,  kSiteStory,    kSiteGenesis,        kSiteHeaders, kSiteHeaderOffsets,
     kSiteState, kSitePayloads, kSitePayloadOffsets, kSiteSeal,    kSiteReceipts};
@@ -26,18 +27,18 @@ constexpr std::array<absl::string_view, 10> kFileNames = {
 // Takes the fields of an object one by one, and remembers the first that is wrong.
 class IndexFields {
  public:
-  explicit IndexFields(const Json& json) : json_(json) {}
+  explicit IndexFields(const nlohmann::json& json) : json_(json) {}
 
   std::string Text(const char* name) {
-    const Json* const value = Take(name);
+    const nlohmann::json* const value = Take(name);
     if (value == nullptr) return "";
-    if (!value->is_string() || value->get_ref<const std::string&>().size() > kLongestField) {
-      return Wrong(name, "a text"), "";
+    if (!value->is_string() || value->get_ref<const std::string&>().size() > kLongestSiteField) {
+      return Wrong(name, absl::StrCat("a text of at most ", kLongestSiteField, " bytes")), "";
     }
     return value->get<std::string>();
   }
   uint64_t Whole(const char* name, uint64_t most) {
-    const Json* const value = Take(name);
+    const nlohmann::json* const value = Take(name);
     if (value == nullptr) return 0;
     if (!value->is_number_unsigned() || value->get<uint64_t>() > most) {
       return Wrong(name, absl::StrCat("a whole number of at most ", most)), 0;
@@ -48,7 +49,7 @@ class IndexFields {
     return IsNull(name) ? std::nullopt : std::optional<uint64_t>(Whole(name, most));
   }
   bool Truth(const char* name) {
-    const Json* const value = Take(name);
+    const nlohmann::json* const value = Take(name);
     if (value == nullptr) return false;
     if (!value->is_boolean()) return Wrong(name, "true or false"), false;
     return value->get<bool>();
@@ -75,7 +76,7 @@ class IndexFields {
     const auto found = json_.find(name);
     return found != json_.end() && found->is_null();
   }
-  const Json* Take(const char* name) {
+  const nlohmann::json* Take(const char* name) {
     const auto found = json_.find(name);
     if (found != json_.end()) return &*found;
     if (status_.ok()) status_ = absl::DataLossError(absl::StrCat("\"", name, "\" is missing"));
@@ -87,17 +88,17 @@ class IndexFields {
     }
   }
 
-  const Json& json_;
+  const nlohmann::json& json_;
   absl::Status status_;
 };
 
-absl::Status ParseFiles(const Json& json, SiteIndex* index) {
+absl::Status ParseFiles(const nlohmann::json& json, SiteIndex* index) {
   const auto list = json.find("files");
   if (list == json.end() || !list->is_array()) {
     return absl::DataLossError("\"files\" must be a list");
   }
   std::set<std::string> names;
-  for (const Json& entry : *list) {
+  for (const nlohmann::json& entry : *list) {
     if (!entry.is_object()) return absl::DataLossError("\"files\" must be a list of objects");
     IndexFields fields(entry);
     SiteFile file;
@@ -160,6 +161,15 @@ uint64_t SiteIndex::bytes() const {
   return sum;
 }
 
+absl::Status CheckSiteName(absl::string_view name) {
+  if (name.size() > kLongestSiteField) {
+    return absl::InvalidArgumentError(absl::StrCat("a site's name has at most ", kLongestSiteField,
+                                                   " bytes, and this one has ", name.size()));
+  }
+  if (FindInvalidUtf8(name) == name.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError("a site's name must be UTF-8");
+}
+
 Json SiteIndexJson(const SiteIndex& index) {
   Json files = Json::array();
   for (const SiteFile& file : index.files) {
@@ -187,8 +197,30 @@ Json SiteIndexJson(const SiteIndex& index) {
           {"files", std::move(files)}};
 }
 
+// nlohmann::json, unlike ordered_json, takes an object of many keys in little more than linear
+// time.
+absl::StatusOr<nlohmann::json> ParseShallowJson(absl::string_view text, int depth) {
+  int open = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') {
+      ++i;  // what it escapes ends no text
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '[' || c == '{')) {
+      if (++open > depth) return absl::DataLossError("it nests too deep");
+    } else if (!quoted && (c == ']' || c == '}')) {
+      --open;
+    }
+  }
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::DataLossError("it is not JSON");
+  return json;
+}
+
 absl::StatusOr<SiteIndex> ParseSiteIndex(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseShallowJson(text, kIndexDepth));
   if (!json.is_object()) return absl::DataLossError("it is not a JSON object");
   IndexFields fields(json);
   const uint64_t format = fields.Whole("atoll_site", ~uint64_t{0});

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "membership/history/digest.h"
@@ -37,6 +38,11 @@ inline constexpr char kSiteReceipts[] = "receipts.json";
 
 // The longest run.json, which has a few kilobytes.
 inline constexpr uint64_t kLargestSiteIndex = uint64_t{1} << 20;
+// The longest page, the longest story and the longest list of receipts.
+inline constexpr uint64_t kLargestSiteText = uint64_t{32} << 20;
+inline constexpr uint64_t kLargestSiteReceipts = uint64_t{8} << 20;
+// The longest text in run.json, in bytes.
+inline constexpr size_t kLongestSiteField = 1024;
 // No file of a site is longer: 2^50 bytes.
 inline constexpr uint64_t kLargestSiteFile = uint64_t{1} << 50;
 
@@ -72,7 +78,15 @@ struct SiteIndex {
   uint64_t bytes() const;  // of all files but run.json
 };
 
+// Fails with INVALID_ARGUMENT unless the text can be the name of a site: UTF-8 of at most
+// kLongestSiteField bytes.
+absl::Status CheckSiteName(absl::string_view name);
+
 nlohmann::ordered_json SiteIndexJson(const SiteIndex& index);
+
+// Parses JSON that nobody vouches for: lists and objects within one another at most `depth` deep.
+// Fails with DATA_LOSS if it is no such JSON.
+absl::StatusOr<nlohmann::json> ParseShallowJson(absl::string_view text, int depth);
 
 // Fails with DATA_LOSS if the text is not the run.json of a site, names a file that no site has, or
 // contradicts itself; the message says where. Fails with UNIMPLEMENTED if it is of a newer format.

@@ -1,6 +1,9 @@
 #include "daemon/publication/site_writer.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -9,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "compression/base/bitmap.h"
 #include "compression/base/status_macros.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/publication/file_hash.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/record.h"
@@ -118,18 +122,18 @@ class SiteWriting {
       : files_(files),
         order_(order),
         progress_(progress),
-        folder_(absl::StrCat(order.out, ".partial")),
         source_(std::move(source)),
         all_bytes_(all_bytes),
         story_(source_.first_header, source_.version + 1 - source_.first_header) {}
 
   ~SiteWriting() {
-    const absl::Status removed = RemoveFolder(files_, folder_);  // an error stays as it was
+    if (own_.empty()) return;
+    RemoveFolder(files_, folder_).IgnoreError();  // what led here is told
+    files_.Remove(own_).IgnoreError();
   }
 
   absl::StatusOr<SiteIndex> Write() {
-    RETURN_IF_ERROR(RemoveFolder(files_, folder_));  // of a process that was killed
-    RETURN_IF_ERROR(files_.MakeDirectories(folder_));
+    RETURN_IF_ERROR(MakeFolder());
     FillIndex();
     RETURN_IF_ERROR(Copy(GenesisPath(source_.dir), kSiteGenesis));
     RETURN_IF_ERROR(WriteEntries());
@@ -138,13 +142,12 @@ class SiteWriting {
     }
     if (source_.seal) RETURN_IF_ERROR(WriteSeal());
     if (!order_.receipts.empty()) RETURN_IF_ERROR(WriteText(kSiteReceipts, order_.receipts));
-    const std::string story = story_.Text(source_.genesis, index_, order_.told);
-    RETURN_IF_ERROR(WriteText(kSiteStory, story));
-    RETURN_IF_ERROR(WriteText(kSitePage, PageOf(story)));
+    RETURN_IF_ERROR(WriteStory());
     const std::string text = absl::StrCat(SiteIndexJson(index_).dump(2), "\n");
     RETURN_IF_ERROR(
         WriteFileDurably(files_, absl::StrCat(folder_, "/", kSiteIndex), BytesOf(text)));
     RETURN_IF_ERROR(files_.SyncDirectory(folder_));
+    RETURN_IF_ERROR(CheckFreePlace(files_, order_.out));  // others may have written there meanwhile
     if (files_.Exists(order_.out)) RETURN_IF_ERROR(files_.Remove(order_.out));
     RETURN_IF_ERROR(files_.Rename(folder_, order_.out));
     RETURN_IF_ERROR(files_.SyncDirectory(DirectoryOf(order_.out)));
@@ -161,6 +164,19 @@ class SiteWriting {
   }
 
  private:
+  // Makes a folder that no other process writes to or has made, and the site's own in it: the
+  // outer one is for its owner alone (mkdtemp), and a web server must be able to read the site.
+  absl::Status MakeFolder() {
+    RETURN_IF_ERROR(files_.MakeDirectories(DirectoryOf(order_.out)));
+    std::string path = absl::StrCat(order_.out, ".partial-XXXXXX");
+    if (mkdtemp(path.data()) == nullptr) {
+      return ErrnoStatus(errno, path, "cannot make a folder for a while");
+    }
+    own_ = path;
+    folder_ = absl::StrCat(own_, "/site");
+    return files_.MakeDirectories(folder_);
+  }
+
   void FillIndex() {
     const v1::RunSpec& spec = source_.genesis.spec();
     index_.run_id = spec.run_id();
@@ -228,13 +244,11 @@ class SiteWriting {
       RETURN_IF_ERROR(headers->Append(BytesOf(EncodeRecord(header.SerializeAsString()))));
       RETURN_IF_ERROR(Tell(headers->bytes() - header_offsets.back()));
       header_offsets.push_back(headers->bytes());
-      uint64_t payload_bytes = 0;
       if (order_.parameters && version > source_.base_version()) {
         RETURN_IF_ERROR(WritePayload(fragments, header, *payloads));
-        payload_bytes = payloads->bytes() - payload_offsets.back();
         payload_offsets.push_back(payloads->bytes());
       }
-      story_.Add(header, payload_bytes);
+      story_.Add(header);
     }
     RETURN_IF_ERROR(Keep(*headers));
     RETURN_IF_ERROR(WriteText(kSiteHeaderOffsets, EncodeOffsets(header_offsets)));
@@ -285,6 +299,23 @@ class SiteWriting {
     return Tell(payload->size());
   }
 
+  absl::Status WriteStory() {
+    if (story_.peers() > RunStory::kMostPeers) {
+      return absl::InvalidArgumentError(absl::StrCat("the run has had ", story_.peers(),
+                                                     " peers; a site can name at most ",
+                                                     RunStory::kMostPeers));
+    }
+    const std::string story = story_.Text(source_.genesis, index_, order_.told);
+    const std::string page = PageOf(story);
+    if (page.size() > kLargestSiteText) {
+      return absl::InvalidArgumentError(absl::StrCat("the page would have ", page.size(),
+                                                     " bytes; at most ", kLargestSiteText,
+                                                     " are possible"));
+    }
+    RETURN_IF_ERROR(WriteText(kSiteStory, story));
+    return WriteText(kSitePage, page);
+  }
+
   absl::Status WriteSeal() {
     const v1::Seal& seal = *source_.seal;
     const absl::Status vouched = CheckSigned(source_.genesis.spec(), seal);
@@ -299,7 +330,8 @@ class SiteWriting {
   Files& files_;
   const PublishOrder& order_;
   const OnPublished& progress_;
-  const std::string folder_;
+  std::string own_;     // the folder that this object has made
+  std::string folder_;  // the site, in `own_`
   const ReplicaSource source_;
   const uint64_t all_bytes_;
   RunStory story_;
@@ -362,10 +394,17 @@ absl::StatusOr<SitePlan> PlanSite(Files& files, const PublishOrder& order) {
 
 absl::StatusOr<SiteIndex> WriteSite(Files& files, const PublishOrder& order,
                                     const OnPublished& progress) {
+  RETURN_IF_ERROR(CheckSiteName(order.name));
+  if (order.receipts.size() > kLargestSiteReceipts) {
+    return absl::InvalidArgumentError(absl::StrCat("the receipts have ", order.receipts.size(),
+                                                   " bytes; at most ", kLargestSiteReceipts,
+                                                   " are possible"));
+  }
   RETURN_IF_ERROR(CheckFreePlace(files, order.out));
   return Steadily(files, order.replica, [&]() -> absl::StatusOr<SiteIndex> {
     ASSIGN_OR_RETURN(ReplicaSource source, OpenSource(files, order.replica));
     ASSIGN_OR_RETURN(const SitePlan plan, Plan(files, order, source));
+    if (order.allow) RETURN_IF_ERROR(order.allow(plan));
     return SiteWriting(files, order, progress, std::move(source), plan.bytes()).Write();
   });
 }

@@ -3,8 +3,9 @@
 //
 // It only reads the replica's folder, so it may run beside a replica that works there. What it
 // copies it checks: the chain and the signatures of all headers, and each payload against its
-// header. It does not replay the entries; CheckSite does that. The functions block, and may be
-// called from any thread.
+// header. It does not replay the entries; CheckSite does that. It writes into a new folder
+// OUT.partial-XXXXXX beside OUT, which a process that is killed leaves there, and deletes nothing
+// that it has not made. The functions block, and may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@
 
 namespace atolld {
 
+struct SitePlan;
+
 struct PublishOrder {
   std::string replica;  // the folder of a replica
   std::string out;      // the folder to write
@@ -29,6 +32,9 @@ struct PublishOrder {
   bool parameters = true;  // if false, the site has neither a state nor payloads
   std::string receipts;    // the text of receipts.json; if empty, the site has none
   CoordinatorWord told;    // what only the coordinator knew
+  // Called with the plan of what will be written, before anything is. The run may have gone on
+  // since PlanSite. An error ends the writing.
+  std::function<absl::Status(const SitePlan& plan)> allow;
 };
 
 // What a site will hold.
@@ -54,8 +60,9 @@ absl::StatusOr<SitePlan> PlanSite(Files& files, const PublishOrder& order);
 
 // Writes the site. `out` must not exist, or must be an empty folder; it appears only when it is
 // complete. Fails with ALREADY_EXISTS if it holds anything; with DATA_LOSS if the replica's log is
-// faulty, in which case the message names the entry and the file; with the errors of Files. After
-// an error nothing is left beside `out`.
+// faulty, in which case the message names the entry and the file; with INVALID_ARGUMENT if a name
+// or a text is longer than a site may have; with the errors of `allow` and of Files. After an error
+// nothing is left beside `out`.
 using OnPublished = std::function<void(uint64_t done, uint64_t all)>;  // in bytes
 absl::StatusOr<SiteIndex> WriteSite(Files& files, const PublishOrder& order,
                                     const OnPublished& progress);

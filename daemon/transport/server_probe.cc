@@ -5,7 +5,6 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/quiet_pipe.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/openssl.h"
 #include "daemon/transport/connection_failure.h"
@@ -60,27 +60,6 @@ std::string PemOf(X509* certificate) {
   if (memory == nullptr || PEM_write_bio_X509(memory.get(), certificate) != 1) return "";
   return SslText(memory);
 }
-
-// Ignores SIGPIPE: OpenSSL may write to a connection that the other end has closed.
-class QuietPipe {
- public:
-  QuietPipe() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~QuietPipe() {
-    const timespec now = {};
-    sigtimedwait(&pipe_, nullptr, &now);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  QuietPipe(const QuietPipe&) = delete;
-  QuietPipe& operator=(const QuietPipe&) = delete;
-
- private:
-  sigset_t pipe_;
-  sigset_t before_;
-};
 
 // One connection in TLS.
 class Handshake {

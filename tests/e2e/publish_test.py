@@ -125,6 +125,15 @@ class PublishTest(unittest.TestCase):
             self.assertIn("--out", self.refused(2, "run", "publish", "--dir", cluster.dir)[:200])
             self.assertIn("nothing is overwritten", self.refused(
                 2, "run", "publish", "--dir", cluster.dir, "--out", site))
+            for name in ("x" * 1100, b"\xff"):
+                self.assertIn("--name", self.refused(2, "run", "publish", "--dir", cluster.dir,
+                                                     "--out", site + "-2", "--name", name))
+            self.assertEqual([], [name for name in os.listdir(cluster.top) if "site-2" in name
+                                  or "partial" in name])
+            plain = os.path.join(cluster.top, "plain")
+            os.mkdir(plain)
+            # A web server must be able to read it.
+            self.assertEqual(os.stat(plain).st_mode, os.stat(site).st_mode)
             # As far from the run as another machine.
             moved = os.path.join(cluster.top, "elsewhere")
             shutil.move(site, moved)
@@ -208,6 +217,13 @@ class PublishTest(unittest.TestCase):
                 self.assertIn(url + name, said)
             flip(path, os.path.getsize(path) - 1)
         self.told("verify", site, "--json")
+        path = os.path.join(site, "headers")
+        os.rename(path, path + "-away")
+        self.assertIn(path + ": run.json names it", self.refused(1, "verify", site))
+        with Served(site, QuietHandler) as url:
+            self.assertIn(url + "headers: run.json names it", self.refused(1, "verify", url))
+            self.refused(2, "verify", url + "nothing/")
+        os.rename(path + "-away", path)
 
     def hostile(self, site):
         for endless in ("run.json", "genesis", "headers", "state", "payloads"):
@@ -247,6 +263,21 @@ class PublishTest(unittest.TestCase):
                 story = json.load(source)
             self.assertGreater(story["coordinator_epoch"], 0)
             self.assertIn(1, [loss["version"] for loss in story["losses"]])
+            self.receipts_that_lie(site)
+
+    def receipts_that_lie(self, site):
+        with open(os.path.join(site, "run.json"), encoding="utf-8") as source:
+            index = json.load(source)
+        for text in (b"[" * 600000, b"[" * 300000 + b"]" * 300000, b"[[1]]", b"[7]", b"{}",
+                     b'[{"peer": ["a"]}]'):
+            with open(os.path.join(site, "receipts.json"), "wb") as target:
+                target.write(text)
+            for file in index["files"]:
+                if file["name"] == "receipts.json":
+                    file.update(bytes=len(text), sha256=hashlib.sha256(text).hexdigest())
+            with open(os.path.join(site, "run.json"), "w", encoding="utf-8") as target:
+                json.dump(index, target)
+            self.assertIn("receipts.json: ", self.refused(1, "verify", site))
 
     def test_means_of_private_data_are_published_only_on_request(self):
         with Cluster(rounds=2, peers=3, quorum=3, steps=1, stub={"step_time": "1ms"},
@@ -260,7 +291,10 @@ class PublishTest(unittest.TestCase):
             self.assertFalse(os.path.exists(site))
             self.told(*call, "--no-parameters", "--json")
             shutil.rmtree(site)
-            self.assertTrue(self.told(*call, "--yes", "--json")["notes"])
+            notes = self.told(*call, "--yes", "--json")["notes"]
+            self.assertTrue(any("losses are left out" in note for note in notes), notes)
+            with open(os.path.join(site, "story.json"), encoding="utf-8") as source:
+                self.assertEqual([], json.load(source)["losses"])
             self.told("verify", site, "--json")
 
 

@@ -154,8 +154,16 @@ Json PublishedJson(const SiteIndex& index, const PublishOrder& order,
   return json;
 }
 
+absl::Status Allowed(const PublicationRules& rules, bool yes) {
+  RETURN_IF_ERROR(rules.refusal);
+  if (rules.consent.empty() || yes) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      rules.consent, ": --yes publishes it, --no-parameters leaves means and states out"));
+}
+
 VerbExit Publish(const PublishOptions& options) {
   PosixFiles files;
+  RETURN_IF_ERROR(Annotate(CheckSiteName(options.name), "--name"));
   PublishOrder order;
   const std::string dir = AbsoluteFolder(options.dir);
   ASSIGN_OR_RETURN(order.replica, FurthestReplica(files, dir));
@@ -165,17 +173,18 @@ VerbExit Publish(const PublishOptions& options) {
   order.parameters = !options.no_parameters;
   RETURN_IF_ERROR(CheckFreePlace(files, order.out));
   ASSIGN_OR_RETURN(const SitePlan plan, PlanSite(files, order));
-  const PublicationRules rules = RulesOf(plan, order.parameters);
+  PublicationRules rules = RulesOf(plan, order.parameters);
   if (!options.json) PrintLines(PlanText(plan, order, rules.notes));
   std::fflush(stdout);
-  RETURN_IF_ERROR(rules.refusal);
-  if (!rules.consent.empty() && !options.yes) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        rules.consent, ": --yes publishes it, --no-parameters leaves means and states out"));
-  }
+  RETURN_IF_ERROR(Allowed(rules, options.yes));
   RETURN_IF_ERROR(CheckRoomFor(order.out, plan.bytes()));
   ASSIGN_OR_RETURN(order.receipts, ReceiptsIn(files, options.receipts, plan.genesis.spec()));
   order.told = WordOf(files, dir, order.replica);
+  // A running peer may have committed an entry since, and another party's update with it.
+  order.allow = [&](const SitePlan& written) {
+    rules = RulesOf(written, order.parameters);
+    return Allowed(rules, options.yes);
+  };
   ProgressLine progress;
   ASSIGN_OR_RETURN(const SiteIndex index, WriteSite(files, order, [&](uint64_t done, uint64_t all) {
                      progress.Show(absl::StrCat("writing ", FormatBytes(static_cast<double>(done)),
@@ -210,7 +219,8 @@ void AddPublishVerb(CommandLine& command_line) {
       .Folder();
   verb.Flag("--no-parameters", options->no_parameters,
             "Leave states and payloads out: only the signed history is published");
-  verb.Flag("--yes", options->yes, "Publish means of private data, which tell of that data");
+  verb.Flag("--yes", options->yes,
+            "Publish what tells of private data: means without noise, or a branch's states");
   verb.Flag("--json", options->json, "Print as JSON");
 }
 

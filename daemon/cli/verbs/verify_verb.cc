@@ -28,6 +28,7 @@
 #include "daemon/program/format.h"
 #include "daemon/program/process.h"
 #include "daemon/publication/site_check.h"
+#include "daemon/publication/site_index.h"
 #include "daemon/replica/state/layout.h"
 #include "membership/history/checkpoint.h"
 #include "membership/history/header.h"
@@ -96,11 +97,15 @@ class Speeds {
 
 absl::StatusOr<std::vector<v1::Receipt>> ParseReceipts(const std::string& text,
                                                        const std::string& history_key) {
-  const Json list = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ASSIGN_OR_RETURN(const nlohmann::json list, ParseShallowJson(text, /*depth=*/2));
   if (!list.is_array()) return absl::DataLossError("it is not a list of receipts");
   std::vector<v1::Receipt> receipts;
-  for (const Json& one : list) {
-    absl::StatusOr<v1::Receipt> receipt = ParseReceipt(one.dump());
+  for (const nlohmann::json& one : list) {
+    const std::string own = one.is_object() ? one.dump() : "";
+    if (own.size() > kLargestReceipt) {
+      return absl::DataLossError(absl::StrCat("receipt ", receipts.size(), ": it is too long"));
+    }
+    absl::StatusOr<v1::Receipt> receipt = ParseReceipt(own);
     absl::Status status = receipt.status();
     if (status.ok()) status = CheckReceipt(*receipt, history_key);
     if (status.ok() && history_key.empty()) {
@@ -166,7 +171,8 @@ std::vector<std::string> Unknown(const CheckedSite& checked) {
       "what the updates were: each mean is of updates that nobody has kept, so this check cannot "
       "say whether they were averaged rightly, or were made from the data that peers name",
       "who the peers are: their names, steps and tokens are what they and the coordinator told",
-      "losses, and all else in story.json that no header has: they are the coordinator's word"};
+      "losses, their times, the epsilon that was spent and the coordinator's epoch, in story.json "
+      "and on the page: not checked, they are the coordinator's word"};
   if (index.history_key.empty()) {
     lines.insert(lines.begin(),
                  "who wrote this history: it is unsigned, so anybody can have made these files");
@@ -182,6 +188,12 @@ std::vector<std::string> Unknown(const CheckedSite& checked) {
   if (index.state_version.value_or(0) > 0) {
     lines.push_back(absl::StrCat("how the state of version ", *index.state_version,
                                  " came about: the site does not have the payloads before it"));
+  }
+  if (!checked.page_compared) {
+    lines.push_back(absl::StrCat(
+        "what index.html shows: ", index.software.empty() ? "another release" : index.software,
+        " has written it, and this is another release; story.json, from "
+        "which it is made, agrees with the headers"));
   }
   if (!index.state_version) lines.push_back("the states: the site has the signed history alone");
   if (checked.last_unsaid) {
@@ -286,6 +298,7 @@ VerbExit VerifySite(const VerifyOptions& options) {
   order.from = options.from;
   order.to = options.to;
   order.history_key = BytesOfHex(options.key);
+  order.software = absl::StrCat("atoll ", ATOLL_VERSION);
   order.scratch = scratch->path();
   ProgressLine progress;
   Speeds speeds;

@@ -26,10 +26,10 @@ v1::EntryHeader HeaderOf(uint64_t version, const std::vector<std::string>& peers
 TEST(RunStoryTest, SaysWhoWasLeftOutOfRounds) {
   // Broken: a peer that came late would look as if it had been left out.
   RunStory story(1, 4);
-  story.Add(HeaderOf(1, {"a", "b"}), 100);
-  story.Add(HeaderOf(2, {"a"}), 100);
-  story.Add(HeaderOf(3, {"a", "b", "c"}), 100);
-  story.Add(HeaderOf(4, {"a", "c"}), 100);
+  story.Add(HeaderOf(1, {"a", "b"}));
+  story.Add(HeaderOf(2, {"a"}));
+  story.Add(HeaderOf(3, {"a", "b", "c"}));
+  story.Add(HeaderOf(4, {"a", "c"}));
   SiteIndex index;
   index.version = 4;
   index.name = "</script><b>";
@@ -47,6 +47,9 @@ TEST(RunStoryTest, SaysWhoWasLeftOutOfRounds) {
   EXPECT_DOUBLE_EQ(peers[2]["share"].get<double>(), (1.0 / 3 + 0.5) / 4);
   EXPECT_EQ(json["tokens"], 80);
   EXPECT_EQ(json["losses"].size(), 2u);
+  v1::Genesis private_run;
+  private_run.mutable_spec()->mutable_data()->set_private_(true);
+  EXPECT_TRUE(nlohmann::json::parse(story.Text(private_run, index, told))["losses"].empty());
   const std::string page = PageOf(text);
   EXPECT_THAT(page, Not(HasSubstr("</script><b>")));
   EXPECT_THAT(page, HasSubstr("\\u003c/script>"));
@@ -58,7 +61,7 @@ TEST(RunStoryTest, StaysShortHoweverLongTheRun) {
   RunStory story(1, 100000);
   CoordinatorWord told;
   for (uint64_t version = 1; version <= 100000; ++version) {
-    story.Add(HeaderOf(version, {"a"}), 1);
+    story.Add(HeaderOf(version, {"a"}));
     told.losses.push_back({version, 0, 1.0, std::nullopt});
   }
   const auto json = nlohmann::json::parse(story.Text(v1::Genesis(), SiteIndex(), told));

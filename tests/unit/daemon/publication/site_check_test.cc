@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/publication/file_hash.h"
+#include "daemon/publication/run_story.h"
 #include "daemon/publication/site_writer.h"
 #include "daemon/replica/state/layout.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
@@ -19,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 constexpr uint64_t kVersions = 4;
 
@@ -157,8 +160,96 @@ TEST_F(SiteCheckTest, FindsFilesThatAreShortOrLong) {
     ExpectFault(file.name, "bytes, run.json says");
     Rewrite(file.name, bytes);
   }
-  ASSERT_TRUE(files_.Remove(At(kSitePayloads)).ok());
-  EXPECT_THAT(std::string(Check().status().message()), HasSubstr(At(kSitePayloads)));
+  for (const SiteFile& file : index.files) {
+    const std::string bytes = FileBytes(files_, At(file.name));
+    ASSERT_TRUE(files_.Remove(At(file.name)).ok());
+    ExpectFault(file.name, "run.json names it, and it is missing");
+    Rewrite(file.name, bytes);
+  }
+  ASSERT_TRUE(files_.Remove(At(kSiteIndex)).ok());
+  EXPECT_TRUE(absl::IsNotFound(Check().status()));
+}
+
+TEST_F(SiteCheckTest, FindsAStoryAndAPageThatLie) {
+  // Broken: a page could credit somebody who gave nothing, and would be verified.
+  Seal();
+  const SiteIndex index = Publish();
+  const std::string story = FileBytes(files_, At(kSiteStory));
+  const std::string page = FileBytes(files_, At(kSitePage));
+  const auto tell = [&](const std::string& new_story, const std::string& new_page) {
+    Rewrite(kSiteStory, new_story);
+    Rewrite(kSitePage, new_page);
+    SiteIndex changed = index;
+    for (SiteFile& file : changed.files) {
+      if (file.name != kSiteStory && file.name != kSitePage) continue;
+      const std::string bytes = FileBytes(files_, At(file.name));
+      FileHash hash;
+      hash.Add(BytesOf(bytes));
+      file.bytes = bytes.size();
+      file.sha256 = hash.Finish();
+    }
+    Rewrite(kSiteIndex, SiteIndexJson(changed).dump());
+  };
+  nlohmann::ordered_json lie = nlohmann::ordered_json::parse(story);
+  lie["peers"][0]["peer"] = "Mallory";
+  tell(lie.dump(), PageOf(lie.dump()));
+  ExpectFault(kSiteStory, "\"peers\"");
+  lie.erase("peers");
+  tell(lie.dump(), PageOf(lie.dump()));
+  ExpectFault(kSiteStory, "\"peers\"");
+  for (const std::string& deep : {std::string(600000, '['), std::string("7"), std::string("[")}) {
+    tell(deep, page);
+    ExpectFault(kSiteStory);
+  }
+  // A loss is the coordinator's word, and a key of a later release is passed over.
+  nlohmann::ordered_json more = nlohmann::ordered_json::parse(story);
+  more["losses"] = {{{"version", 1}, {"train", 0.5}}};
+  more["later"] = 1;
+  tell(more.dump(), PageOf(more.dump()));
+  EXPECT_TRUE(Check().ok()) << Check().status();
+  tell(story, page + "<p>Mallory</p>");
+  ExpectFault(kSitePage, "it is not the page");
+  CheckOrder order;
+  order.software = "atoll 999";  // whose page is another one
+  const absl::StatusOr<CheckedSite> checked = Check(order);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_FALSE(checked->page_compared);
+}
+
+TEST_F(SiteCheckTest, JudgesThePlanThatIsWritten) {
+  // Broken: what a running peer commits after the publisher was asked would be published unasked.
+  EXPECT_EQ(PlanSite(files_, order_)->version, kVersions);
+  run_.CommitTo(*replica_, kVersions + 1);
+  uint64_t asked = 0;
+  order_.allow = [&asked](const SitePlan& plan) {
+    asked = plan.version;
+    return absl::FailedPreconditionError("no");
+  };
+  EXPECT_TRUE(absl::IsFailedPrecondition(WriteSite(files_, order_, nullptr).status()));
+  EXPECT_EQ(asked, kVersions + 1);
+  EXPECT_EQ(*files_.List(top_.path()), std::vector<std::string>{"r"});
+}
+
+TEST_F(SiteCheckTest, RefusesANameAtTheStart) {
+  // Broken: a whole site would be written that nobody can verify.
+  for (const std::string& name : {std::string(1100, 'x'), std::string("\xff")}) {
+    order_.name = name;
+    EXPECT_TRUE(absl::IsInvalidArgument(WriteSite(files_, order_, nullptr).status()));
+  }
+  EXPECT_EQ(*files_.List(top_.path()), std::vector<std::string>{"r"});
+}
+
+TEST_F(SiteCheckTest, TheGenesisNamesTheFirstState) {
+  // Broken: the state of a run without rounds would count as nobody's, or as anybody's.
+  const std::string dir = top_.File("young");
+  const OwnedReplica young = *CreateReplica(files_, dir, run_);
+  order_.replica = dir;
+  Publish();
+  const absl::StatusOr<CheckedSite> checked = Check();
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->states, 1u);
+  EXPECT_EQ(ToBytes(*checked->state_digest), checked->genesis.state_digest());
+  EXPECT_FALSE(checked->last_unsaid);
 }
 
 TEST_F(SiteCheckTest, FindsAnIndexThatLies) {
@@ -238,10 +329,17 @@ TEST_F(SiteCheckTest, OverwritesNothingAndLeavesNothingBehind) {
   EXPECT_TRUE(absl::IsAlreadyExists(WriteSite(files_, order_, nullptr).status()));
   EXPECT_EQ(FileBytes(files_, At("mine")), "mine");
   ASSERT_TRUE(files_.Remove(At("mine")).ok());
+  const std::string beside = site_dir_ + ".partial";
+  ASSERT_TRUE(files_.MakeDirectories(beside).ok());
+  ASSERT_TRUE(WriteFileDurably(files_, beside + "/mine", BytesOf("mine")).ok());
+  Publish();
+  EXPECT_TRUE(Check().ok());
+  order_.out = top_.File("other");
   ASSERT_TRUE(files_.Remove(PayloadPath(replica_dir_, 3)).ok());
   const absl::Status status = WriteSite(files_, order_, nullptr).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("entry 3: "));
-  EXPECT_FALSE(files_.Exists(site_dir_ + ".partial"));
+  EXPECT_THAT(*files_.List(top_.path()), UnorderedElementsAre("r", "site", "site.partial"));
+  EXPECT_EQ(FileBytes(files_, beside + "/mine"), "mine");
 }
 
 // A site on a server, which this machine has no path to.

@@ -63,6 +63,8 @@ TEST(SiteIndexTest, RefusesWhatNoSiteSays) {
   EXPECT_TRUE(absl::IsDataLoss(ParseSiteIndex("").status()));
   EXPECT_TRUE(absl::IsDataLoss(ParseSiteIndex("[1]").status()));
   EXPECT_TRUE(absl::IsDataLoss(ParseSiteIndex(std::string(100000, '[')).status()));
+  EXPECT_THAT(std::string(ParseSiteIndex("{\"a\": " + std::string(9, '[')).status().message()),
+              HasSubstr("nests too deep"));
   json["atoll_site"] = 2;
   EXPECT_TRUE(absl::IsUnimplemented(ParseSiteIndex(json.dump()).status()));
   const auto with = [&good](const char* key, const Json& value) {
@@ -73,6 +75,7 @@ TEST(SiteIndexTest, RefusesWhatNoSiteSays) {
   ExpectRefused(with("version", -1), "\"version\" must be a whole number");
   ExpectRefused(with("version", 1e30), "\"version\" must be a whole number");
   ExpectRefused(with("run_id", 7), "\"run_id\" must be a text");
+  ExpectRefused(with("name", std::string(1025, 'x')), "\"name\" must be a text of at most 1024");
   ExpectRefused(with("genesis_digest", "00"), "64 hexadecimal digits");
   ExpectRefused(with("genesis_digest", std::string(64, 'z')), "64 hexadecimal digits");
   ExpectRefused(with("sealed", 1), "true or false");
@@ -95,6 +98,14 @@ TEST(SiteIndexTest, RefusesWhatNoSiteSays) {
   files = good["files"];
   files.erase(0);
   ExpectRefused(with("files", files), "lacks genesis");
+}
+
+TEST(SiteIndexTest, JsonMayNestSoDeepOnly) {
+  // Broken: a list within a list within a list would take the whole stack of the reader.
+  EXPECT_TRUE(ParseShallowJson("[{\"a\": \"[[[\\\"[\"}, {}, []]", 2).ok());
+  for (const char* const wrong : {"[[[]]]", "[{\"a\": {}}]", "[", "", "]", "\"\\"}) {
+    EXPECT_TRUE(absl::IsDataLoss(ParseShallowJson(wrong, 2).status())) << wrong;
+  }
 }
 
 TEST(SiteIndexTest, OffsetsThatLieAreRefused) {
